@@ -1,0 +1,329 @@
+"""Build rules shared by the four distributions.
+
+Every ``setup.py`` describes its distribution with `Package` and hands ``Package.setup_arguments()`` to setuptools.
+In the checkout this file sits beside ``packages``; an sdist carries it under ``_siblings``, together with VERSION and with
+those files of the lower distributions that this one reads while it is compiled.
+
+Nothing is generated, probed or compiled before ``build_ext`` runs, so that pip's metadata steps stay cheap.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from setuptools import Extension
+from setuptools.command.build_ext import build_ext as _build_ext
+from setuptools.command.build_py import build_py as _build_py
+from setuptools.command.sdist import sdist as _sdist
+
+SHARED = Path(__file__).resolve().parent
+JOBS = min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+
+# Neither option changes a finite result: the first lets sqrt be one instruction, the second lets selects become blends.
+# -ffast-math is out of the question: it breaks NaN, infinities and, through its start-up code, denormals of the whole process.
+NUMERIC = ("-O3", "-fno-math-errno", "-fno-trapping-math")
+
+ISAS = {
+    "base": (),
+    "avx2": ("-mavx2", "-mfma", "-mbmi2"),
+    "avx512": ("-march=skylake-avx512", "-mprefer-vector-width=512"),
+}
+
+DIRECTIVES = {
+    "language_level": 3,
+    "boundscheck": False,
+    "wraparound": False,
+    "initializedcheck": False,
+    "cdivision": True,
+    "binding": False,
+    "auto_pickle": False,
+    "embedsignature": True,
+    "embedsignature.format": "clinic",
+}
+
+# What a dependant's build reads from a lower distribution: declarations, included text, headers, the op table and its generator.
+SHARED_SUFFIXES = (".pxd", ".pxi", ".h", ".toml")
+
+
+def _beside_or_root(name: str) -> Path:
+    """Path of a file of the repository root, which an sdist keeps next to this module."""
+    for folder in (SHARED, SHARED.parent):
+        if (folder / name).is_file():
+            return folder / name
+    raise SystemExit(f"{name} is missing: build from the checkout or from an sdist")
+
+
+def version() -> str:
+    return _beside_or_root("VERSION").read_text().strip()
+
+
+def source_root(name: str) -> Path:
+    """The folder of cygrad-`name` from which dependants compile."""
+    for folder in (SHARED / name, SHARED.parent / "packages" / name / "src"):
+        if folder.is_dir():
+            return folder
+    raise SystemExit(f"the declarations of cygrad-{name} are missing: build from the checkout or from an sdist")
+
+
+def abi_stamp(roots: list[Path]) -> str:
+    """Hash of every declaration under `roots`: two builds may share C structs only if it is equal."""
+    digest = hashlib.sha256()
+    for root in roots:
+        for path in sorted(root.rglob("*.pxd")):
+            digest.update(path.relative_to(root).as_posix().encode())
+            digest.update(path.read_bytes())
+    return "0x" + digest.hexdigest()[:16]
+
+
+@dataclass
+class Package:
+    """One distribution.
+
+    Parameters
+    ----------
+    name : str
+        Short name: the distribution is ``cygrad-<name>``, its folder ``packages/<name>``.
+    requires : tuple of str
+        Dependencies from the package index.
+    siblings : tuple of str
+        Distributions below this one, nearest first; each becomes an exact pin.
+    generate : callable, optional
+        ``generate(opgen, folder)`` writes the generated sources and returns their paths.
+    data : dict
+        Generated file name -> place in the installed tree, for generated files that are shipped.
+    flags : dict
+        Module name -> compiler options, where the default ``-O2`` does not fit.
+    """
+
+    name: str
+    requires: tuple[str, ...] = ()
+    siblings: tuple[str, ...] = ()
+    generate: Callable | None = None
+    data: dict[str, str] = field(default_factory=dict)
+    flags: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    src = Path("src")
+    generated = Path("build/gen")
+    shims = Path("build/shims")
+    cython = Path("build/cython")
+    stamps = Path("build/stamps.json")
+
+    def setup_arguments(self) -> dict:
+        commands = {"sdist": sdist, "build_py": build_py, "build_ext": build_ext}
+        return {
+            "version": version(),
+            "install_requires": [*(f"cygrad-{s}=={version()}" for s in self.siblings), *self.requires],
+            "ext_modules": self.extensions(),
+            "cmdclass": {k: type(k, (command,), {"rules": self}) for k, command in commands.items()},
+        }
+
+    def kernel_groups(self) -> list[Path]:
+        """Each ``kernels/GROUP.pxi`` is compiled once per instruction set; a leading underscore marks a shared include."""
+        return sorted(p for p in self.src.rglob("kernels/*.pxi") if not p.name.startswith("_"))
+
+    def extensions(self) -> list[Extension]:
+        modules = [
+            Extension(".".join(p.relative_to(self.src).with_suffix("").parts), [p.as_posix()])
+            for p in sorted(self.src.rglob("*.pyx"))
+        ]
+        for group in self.kernel_groups():
+            folder = ".".join(group.parent.relative_to(self.src).parts)
+            for isa in ISAS:
+                shim = self.shims / f"_k_{group.stem}_{isa}.pyx"
+                modules.append(Extension(f"{folder}.{shim.stem}", [shim.as_posix()]))
+        return modules
+
+    def roots(self) -> list[Path]:
+        return [self.src, *(source_root(s) for s in self.siblings)]
+
+    def include_path(self) -> list[str]:
+        """Where Cython and the C compiler look: source roots, folders that hold headers or included text, generated text."""
+        folders = [self.generated]
+        for root in self.roots():
+            folders.append(root)
+            folders += sorted({p.parent for s in (".pxi", ".h") for p in root.rglob("*" + s)})
+        return [p.as_posix() for p in folders]
+
+    def macros(self) -> list[tuple[str, str]]:
+        names = [n for n in (self.name, *self.siblings) if n in ("storage", "autograd")]
+        stamps = []
+        for name in names:
+            below = ["storage"] if name == "storage" else ["autograd", "storage"]
+            stamp = abi_stamp([self.src if n == self.name else source_root(n) for n in below])
+            stamps.append((f"CYGRAD_{name.upper()}_ABI", stamp + "ULL"))
+        return stamps
+
+    def write_sources(self) -> None:
+        """Write the shims and run the op generator; unchanged files keep their time stamps."""
+        for group in self.kernel_groups():
+            for isa in ISAS:
+                text = f'# The kernels of {group.name} for the instruction set "{isa}".\ninclude "{group.name}"\n'
+                write_if_changed(self.shims / f"_k_{group.stem}_{isa}.pyx", text)
+        if self.generate is not None:
+            home = self.src if self.name == "storage" else source_root("storage")
+            sys.path.insert(0, str((home / "cygrad" / "storage").resolve()))
+            self.generated.mkdir(parents=True, exist_ok=True)
+            fresh = {Path(p).resolve() for p in self.generate(importlib.import_module("opgen"), self.generated)}
+            for path in self.generated.iterdir():
+                if path.resolve() not in fresh:
+                    path.unlink()
+
+
+def write_if_changed(path: Path, text: str) -> None:
+    if not path.is_file() or path.read_text() != text:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+class build_py(_build_py):
+    """Python files, without the leftovers that an earlier build in the same checkout put into build/lib."""
+
+    rules: Package
+
+    def run(self) -> None:
+        lib = Path(self.build_lib)
+        for path in [p for p in lib.rglob("*") if p.is_file() and p.suffix not in (".so", ".pyd")]:
+            path.unlink()
+        super().run()
+
+
+class build_ext(_build_ext):
+    """Generate, translate and compile; extensions whose options the compiler rejects are left out."""
+
+    rules: Package
+
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        self.parallel = self.parallel or JOBS
+
+    def get_source_files(self) -> list[str]:
+        return [s for ext in self.extensions for s in ext.sources if s.startswith("src")]
+
+    def build_extensions(self) -> None:
+        rules = self.rules
+        rules.write_sources()
+        self._choose_options()
+        stamps = self._forget_changed()
+        from Cython.Build import cythonize
+
+        translated = cythonize(
+            list(self.extensions),
+            nthreads=JOBS,
+            build_dir=rules.cython.as_posix(),
+            include_path=rules.include_path(),
+            compiler_directives=DIRECTIVES,
+        )
+        headers = [str(p) for root in (*rules.roots(), rules.generated) for p in root.rglob("*.h")]
+        by_name = {ext.name: ext for ext in translated}
+        for ext in self.extensions:
+            ext.sources = by_name[ext.name].sources
+            ext.depends = [*by_name[ext.name].depends, *headers]
+        super().build_extensions()
+        rules.stamps.write_text(json.dumps(stamps, indent=1, sort_keys=True))
+        self._drop_leftovers()
+        self._place_generated_data()
+
+    def _choose_options(self) -> None:
+        """Set options of every extension, and drop those for an instruction set that the compiler does not know."""
+        known = {isa for isa, options in ISAS.items() if self._accepts(options)}
+        openmp = ("-fopenmp",) if self._accepts(("-fopenmp",), "#include <omp.h>\n", "omp_get_max_threads()") else ()
+        if not openmp:
+            self.announce("cygrad: this compiler has no OpenMP (-fopenmp); operations will use one thread", 3)
+        strip = ("-s",) if self._accepts((), link=("-s",)) else ()
+        macros = self.rules.macros()
+        kept = []
+        for ext in self.extensions:
+            options = self.rules.flags.get(ext.name, ("-O2",))
+            if ext.sources[0].startswith(self.rules.shims.as_posix()):
+                isa = ext.name.rpartition("_")[2]
+                if isa not in known:
+                    continue
+                options = (*NUMERIC, *ISAS[isa])
+                ext.libraries = ["m"]
+            else:
+                ext.define_macros = macros
+            ext.include_dirs = self.rules.include_path()
+            ext.extra_compile_args = [*options, *openmp, "-g0"]
+            ext.extra_link_args = [*openmp, *strip]
+            kept.append(ext)
+        self.extensions[:] = kept
+
+    def _accepts(self, options, head: str = "", value: str = "0", link=()) -> bool:
+        """Compile and link a program of one line with these options."""
+        from distutils.errors import CompileError, LinkError
+
+        with tempfile.TemporaryDirectory() as folder:
+            source = Path(folder, "probe.c")
+            source.write_text(f"{head}int main(void) {{ return ({value}) < 0; }}\n")
+            try:
+                objects = self.compiler.compile([str(source)], output_dir=folder, extra_preargs=["-Werror", *options])
+                self.compiler.link_executable(objects, str(Path(folder, "probe")), extra_preargs=[*options, *link])
+            except (CompileError, LinkError):
+                return False
+        return True
+
+    def _forget_changed(self) -> dict[str, str]:
+        """Remove what was built with other options: time stamps alone would not rebuild it."""
+        import Cython
+
+        rules = self.rules
+        old = json.loads(rules.stamps.read_text()) if rules.stamps.is_file() else {}
+        compiler = [str(x) for x in self.compiler.compiler_so]
+        new = {}
+        for ext in self.extensions:
+            facts = [Cython.__version__, sys.version, compiler, DIRECTIVES, ext.define_macros, ext.include_dirs]
+            facts += [ext.extra_compile_args, ext.extra_link_args]
+            new[ext.name] = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+            if new[ext.name] != old.get(ext.name):
+                (rules.cython / ext.sources[0]).with_suffix(".c").unlink(missing_ok=True)
+                Path(self.get_ext_fullpath(ext.name)).unlink(missing_ok=True)
+        rules.stamps.unlink(missing_ok=True)
+        return new
+
+    def _drop_leftovers(self) -> None:
+        """Remove modules whose source is gone, so that no wheel ships them."""
+        wanted = {Path(self.get_ext_fullpath(ext.name)).resolve() for ext in self.extensions}
+        for path in Path(self.build_lib).rglob("*.so"):
+            if path.resolve() not in wanted:
+                path.unlink()
+
+    def _place_generated_data(self) -> None:
+        for name, place in self.rules.data.items():
+            target = Path(self.build_lib, place)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(self.rules.generated / name, target)
+
+    def copy_extensions_to_source(self) -> None:
+        super().copy_extensions_to_source()
+        for name, place in self.rules.data.items():
+            shutil.copyfile(self.rules.generated / name, self.rules.src / place)
+
+
+class sdist(_sdist):
+    """A source archive that builds away from the checkout."""
+
+    rules: Package
+
+    def make_release_tree(self, base_dir: str, files: list[str]) -> None:
+        super().make_release_tree(base_dir, files)
+        store = Path(base_dir, "_siblings")
+        store.mkdir(exist_ok=True)
+        shutil.copyfile(__file__, store / Path(__file__).name)
+        shutil.copyfile(_beside_or_root("VERSION"), store / "VERSION")
+        shutil.copyfile(_beside_or_root("LICENSE"), Path(base_dir, "LICENSE"))
+        for sibling in self.rules.siblings if self.distribution.has_ext_modules() else ():
+            root = source_root(sibling)
+            for path in sorted(root.rglob("*")):
+                if path.suffix in SHARED_SUFFIXES or (path.suffix == ".py" and path.parent.name == "opgen"):
+                    target = store / sibling / path.relative_to(root)
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copyfile(path, target)

@@ -1,0 +1,23 @@
+"""Build of cygrad-storage: op generator, core modules, and one kernel module per group and instruction set."""
+
+import os
+import sys
+from pathlib import Path
+
+from setuptools import setup
+
+HERE = Path(__file__).resolve().parent
+os.chdir(HERE)
+COPIES = HERE / "_siblings"  # exists only in an sdist
+sys.path.insert(0, str(COPIES if COPIES.is_dir() else HERE.parents[1] / "build_support"))
+
+from cygrad_build import Package  # noqa: E402
+
+PACKAGE = Package(
+    "storage",
+    requires=("numpy>=1.24", "scipy-openblas32>=0.3.27"),
+    generate=lambda opgen, folder: opgen.write_storage(folder),
+)
+
+if __name__ == "__main__":
+    setup(**PACKAGE.setup_arguments())

@@ -1,0 +1,16 @@
+# The stamp of storage's C declarations, compiled into storage and into everything that cimports it.
+# A module built for other declarations would read the wrong struct fields without any error, so each one compares at import.
+
+cdef extern from *:
+    const unsigned long long CYGRAD_STORAGE_ABI
+
+
+cdef int check_storage_abi(str dependant) except -1:
+    """Raise ImportError unless the storage that is installed is the one `dependant` was compiled for."""
+    from cygrad.storage.core import abi
+    cdef unsigned long long found = abi()
+    if found != CYGRAD_STORAGE_ABI:
+        raise ImportError(
+            f"{dependant} was compiled for cygrad-storage with ABI {CYGRAD_STORAGE_ABI:016x}, but the cygrad-storage "
+            f"that is installed has ABI {found:016x}: install all cygrad packages of one version together")
+    return 0
