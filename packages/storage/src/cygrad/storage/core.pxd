@@ -1,0 +1,130 @@
+# The C contract of storage: memory, shape metadata, the broadcasting iterator. No gradient is known below this line.
+# May cimport: libc only. Invariant: a Meta never outlives the Storage that its data points into.
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+
+cdef extern from *:
+    """
+    #ifndef CYGRAD_CORE_CONST
+    #define CYGRAD_CORE_CONST
+    static const unsigned char CYG_ITEMSIZE[16] = {1, 1, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16, 0, 0, 0, 0};
+    #endif
+    """
+    const uint8_t ITEMSIZE "CYG_ITEMSIZE"[16]
+
+cdef enum:
+    MAXDIM = 64        # PyTorch's limit
+    INLINE = 5         # dimensions held inside a Meta; more go to a block of their own
+    MAXOPS = 6         # operands of one pointwise loop: one output and up to five inputs
+    GRAIN = 32768      # elements below which no second thread is woken (a region costs about 1 us)
+    NOGIL = 16384      # elements below which the GIL is kept (a release costs about 85 ns)
+
+cdef enum DTypeCode:   # the order is the promotion order inside a category
+    BOOL = 0
+    UINT8 = 1
+    INT8 = 2
+    INT16 = 3
+    INT32 = 4
+    INT64 = 5
+    FLOAT16 = 6
+    BFLOAT16 = 7
+    FLOAT32 = 8
+    FLOAT64 = 9
+    COMPLEX64 = 10
+    COMPLEX128 = 11
+    N_DTYPES = 12
+
+cdef enum:             # Meta.flags
+    CONTIGUOUS = 1     # row-major without gaps, size-1 dimensions ignored (PyTorch's rule)
+    DENSE = 2          # a permutation of a contiguous block: no gaps and no overlap
+
+cdef struct Meta:
+    char* data         # includes the storage offset; adding it again reads past the block
+    int64_t numel
+    int64_t* sizes     # -> inl, or a heap block above INLINE dimensions: a Meta is never copied by value (use meta_like)
+    int64_t* strides   # in elements
+    int64_t inl[10]
+    uint8_t ndim
+    uint8_t dtype      # DTypeCode
+    uint8_t device     # 0 = CPU
+    uint8_t flags
+
+cdef class Storage:
+    # owned by every tensor that views it; final, no GC, freelist; made by storage_new or storage_borrow only
+    cdef char* ptr
+    cdef int64_t nbytes
+    cdef uint32_t version      # bumped by every in-place write; shared by all views, so they need no counter of their own
+    cdef uint16_t last_op      # op id of the last in-place write, for the error message of a stale saved tensor
+    cdef uint8_t device
+    cdef uint8_t kind          # how ptr is given back: see core.pyx
+    cdef uint8_t readonly      # borrowed from memory that may not be written
+    cdef object owner          # what keeps borrowed memory alive and in place
+    cdef object __weakref__
+
+cdef class dtype:
+    # one immortal object per DTypeCode
+    cdef readonly int code
+    cdef readonly int itemsize
+    cdef readonly str name
+    cdef readonly bint is_floating_point, is_complex, is_signed
+
+# ---- memory -------------------------------------------------------------------------------------------------------
+cdef Storage storage_new(int64_t nbytes)                    # uninitialised, 64-byte aligned; MemoryError/RuntimeError
+cdef Storage storage_borrow(char* ptr, int64_t nbytes, object owner, bint readonly)
+cdef void* block_alloc(int64_t nbytes) noexcept             # small scratch, GIL held; NULL when out of memory
+cdef void block_free(void* p, int64_t nbytes) noexcept      # nbytes as given to block_alloc
+
+# ---- metadata -----------------------------------------------------------------------------------------------------
+# y is always an empty Meta (all zero) that the callee fills; on error it is left empty.
+cdef int meta_alloc(Meta* y, int ndim) except -1            # points sizes/strides somewhere, values unset
+cdef void meta_clear(Meta* y) noexcept                      # gives a heap block back; y is empty again
+cdef int meta_like(Meta* y, const Meta* x) except -1        # same shape, strides, dtype, flags, data
+cdef int meta_contig(Meta* y, int ndim, const int64_t* sizes, int dtype) except -1      # row-major; data = NULL
+cdef int meta_dense_like(Meta* y, const Meta* x, int dtype) except -1  # x's stride order if x is dense, else row-major (preserve_format)
+cdef int meta_strided(Meta* y, int ndim, const int64_t* sizes, const int64_t* strides, int dtype, char* data) except -1
+cdef Storage meta_storage(Meta* y)                          # allocates for a dense y and sets y.data
+cdef bint meta_same_shape(const Meta* a, const Meta* b) noexcept
+cdef object shape_tuple(const Meta* m)                      # Size
+cdef object stride_tuple(const Meta* m)
+cdef int wrap_dim(int64_t dim, int ndim) except -1          # negative dims; IndexError as PyTorch's; ndim 0 counts as 1
+cdef int broadcast_shapes(Meta** ops, int n, int64_t* sizes) except -1   # returns ndim; RuntimeError names both shapes
+cdef bint has_internal_overlap(const Meta* m) noexcept      # some element is reachable by two indices (expanded, as_strided)
+cdef bint may_share_memory(const Meta* a, const Meta* b) noexcept        # byte ranges intersect
+
+# ---- views: metadata only; data is set, the caller shares the storage ---------------------------------------------
+cdef int view_view(Meta* y, const Meta* x, int nd, const int64_t* sizes) except -1         # one -1 allowed; RuntimeError names reshape
+cdef int view_reshape(Meta* y, const Meta* x, int nd, const int64_t* sizes) except -1      # 1: y is a view; 0: a copy is needed, y has the row-major target shape
+cdef int view_expand(Meta* y, const Meta* x, int nd, const int64_t* sizes) except -1       # -1 keeps a size
+cdef int view_permute(Meta* y, const Meta* x, int nd, const int64_t* dims) except -1
+cdef int view_transpose(Meta* y, const Meta* x, int64_t d0, int64_t d1) except -1
+cdef int view_squeeze(Meta* y, const Meta* x, uint64_t mask) except -1                      # drops the masked dims that have size 1
+cdef int view_unsqueeze(Meta* y, const Meta* x, int64_t dim) except -1
+cdef int view_select(Meta* y, const Meta* x, int64_t dim, int64_t index) except -1
+cdef int view_slice(Meta* y, const Meta* x, int64_t dim, int64_t start, int64_t stop, int64_t step) except -1   # Python's clamping; step > 0
+cdef int view_narrow(Meta* y, const Meta* x, int64_t dim, int64_t start, int64_t length) except -1
+cdef int view_diagonal(Meta* y, const Meta* x, int64_t offset, int64_t dim1, int64_t dim2) except -1
+cdef int view_unfold(Meta* y, const Meta* x, int64_t dim, int64_t size, int64_t step) except -1
+cdef int view_as_strided(Meta* y, const Meta* x, Storage s, int nd, const int64_t* sizes, const int64_t* strides, int64_t offset) except -1
+
+# ---- types --------------------------------------------------------------------------------------------------------
+cdef dtype dtype_object(int code)
+cdef int dtype_code(object o) except -1                     # a dtype, Python's bool/int/float, None is refused; TypeError
+cdef int promote(int a, int b) noexcept                     # PyTorch's lattice
+cdef bint is_float(int code) noexcept                       # floating (not complex)
+cdef int default_dtype() noexcept
+cdef int set_default(int code) except -1
+
+# ---- the iterator -------------------------------------------------------------------------------------------------
+ctypedef void (*Loop)(char** p, const int64_t* st, int64_t n, const double* attr) noexcept nogil
+# p: one pointer an operand, output first; st: byte strides of this dimension; n: count; attr: scalar arguments of the op
+
+cdef struct Iter:              # on the stack, never allocated; dimension 0 is the innermost
+    int nop
+    int ndim                   # after dropping size-1 dims, sorting by the output's strides and coalescing; at least 1
+    int64_t numel
+    char* p[MAXOPS]
+    int64_t sizes[MAXDIM]
+    int64_t st[MAXDIM][MAXOPS] # byte strides, st[d] is what a Loop gets
+
+cdef void iter_build(Iter* it, Meta** ops, int nop, int ndim, const int64_t* sizes) noexcept   # operands must broadcast to sizes
+cdef void iter_run(Iter* it, Loop f, const double* attr) noexcept nogil                        # splits over threads above GRAIN
+cdef void iter_run_gil(Iter* it, Loop f, const double* attr) noexcept                          # same, called with the GIL; releases it when large

@@ -1,0 +1,179 @@
+"""Reads the op table: TOML rows into `Row` objects. Every other reader of the table starts here.
+
+A row (see CONTRIBUTING.md for a walk through one)::
+
+    [name]                       # the public name
+    sig     = "x, dim:dims=None, keepdim:bool=False, *, dtype:dtype=None -> y"
+    types   = "float"            # dtypes it has kernels for: float | int (bool and integers) | number (no bool) | all
+    out     = "bool"             # dtype of the result when it is not that of the inputs
+    promote = "x"                # the result has x's dtype (default: PyTorch's promotion over all tensors)
+    fwd     = "1 / (1 + exp(-x))"  # pointwise: one formula an element; fwd_bool / fwd_int: another one for these dtypes
+    kernel  = "sum"              # or: the hand-written storage function op_sum
+    meta    = "transpose"        # or: the view rule view_transpose; shares storage
+    tensor  = "sqrt(var(x))"     # or: made of other rows; records their nodes
+    grad.x  = "g * y * (1 - y)"  # one formula an input; names: inputs, arguments, outputs, g (gradient of the first output)
+    nondiff = "boolean"          # why there is no gradient, where there is none
+    node    = "Mul"              # name of the graph node without "Backward0" (default: the name in CamelCase)
+    py      = { b = "other" }    # public names of inputs; default: first tensor "input", second "other"
+    api     = "function method inplace out"   # where it appears (default: pointwise all four, else function method)
+    doc     = "..."              # first line of the docstring
+    test    = { low = -6, high = 6, ref = "np.exp" }   # sample range, reference
+
+Inputs without a type are tensors; `tn` is a tensor or a number; `bool` on an input before the first argument with a
+default is a tensor of bool. Arguments: int, float, number, flag, dim, dims, ints, dtype, tensors, str.
+"""
+import ast
+import re
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+TABLE = Path(__file__).resolve().parent.parent / "optable"
+FILES = ("pointwise", "reduce", "shape", "index", "linalg", "nn")
+TENSOR_TYPES = ("t", "tn", "mask", "tensors", "index")
+ARG_TYPES = ("int", "float", "number", "flag", "dim", "dims", "ints", "dtype", "str")
+KEYS = {"sig", "types", "out", "promote", "fwd", "fwd_bool", "fwd_int", "kernel", "meta", "tensor", "grad", "nondiff", "node", "py",
+        "api", "doc", "test", "alpha", "save"}
+
+
+class TableError(ValueError):
+    """A row that cannot be read; the message names file, row and reason."""
+
+
+@dataclass(frozen=True)
+class Param:
+    name: str
+    type: str                 # one of TENSOR_TYPES or ARG_TYPES
+    default: str | None = None   # Python source of the default
+    kwonly: bool = False
+
+    @property
+    def is_tensor(self):
+        return self.type in TENSOR_TYPES
+
+
+@dataclass
+class Row:
+    name: str
+    file: str
+    params: list
+    outputs: list
+    types: str
+    out: str | None
+    promote: str | None
+    fwd: dict                 # "" -> formula, "bool"/"int" -> formula of these dtypes; empty when not pointwise
+    kernel: str | None
+    meta: str | None
+    tensor: str | None
+    grad: dict                # input name -> formula
+    nondiff: str | None
+    node: str
+    py: dict
+    api: tuple
+    doc: str
+    alpha: str | None
+    test: dict = field(default_factory=dict)
+
+    @property
+    def inputs(self):
+        return [p for p in self.params if p.is_tensor]
+
+    @property
+    def args(self):
+        return [p for p in self.params if not p.is_tensor]
+
+    @property
+    def kind(self):
+        return "pointwise" if self.fwd else "kernel" if self.kernel else "view" if self.meta else "tensor"
+
+    def param(self, name):
+        return next((p for p in self.params if p.name == name), None)
+
+    def public_name(self, p):
+        """The keyword that users write for `p`."""
+        if p.name in self.py:
+            return self.py[p.name]
+        if p.is_tensor and self.inputs:
+            if p.name == self.inputs[0].name:
+                return "input" if p.type != "tensors" else "tensors"
+            if len(self.inputs) == 2 and p.name == self.inputs[1].name and p.name == "b":
+                return "other"
+        return p.name
+
+    def fail(self, reason):
+        raise TableError(f"{self.file}.toml [{self.name}]: {reason}")
+
+
+def camel(name):
+    return "".join(w.capitalize() for w in name.split("_"))
+
+
+def names_in(formula):
+    """Names that a formula reads, functions it calls excluded, in order of first use."""
+    tree = ast.parse(formula, mode="eval")
+    called = {id(n.func) for n in ast.walk(tree) if isinstance(n, ast.Call)}
+    found = [n for n in ast.walk(tree) if isinstance(n, ast.Name) and id(n) not in called]
+    found.sort(key=lambda n: (n.lineno, n.col_offset))
+    return list(dict.fromkeys(n.id for n in found))
+
+
+def calls_in(formula):
+    return {n.func.id for n in ast.walk(ast.parse(formula, mode="eval")) if isinstance(n, ast.Call)}
+
+
+def parse_sig(text, fail):
+    left, _, right = text.partition("->")
+    if not right.strip():
+        fail("sig has no '-> outputs'")
+    params, kwonly = [], False
+    for part in (s.strip() for s in re.split(r",(?![^(\[]*[)\]])", left) if s.strip()):
+        if part == "*":
+            kwonly = True
+            continue
+        m = re.fullmatch(r"(\w+)(?::(\w+))?(?:\s*=\s*(.+))?", part)
+        if not m:
+            fail(f"cannot read parameter {part!r}")
+        name, kind, default = m.groups()
+        kind = {None: "t", "bool": "mask"}.get(kind, kind)
+        if kind not in TENSOR_TYPES + ARG_TYPES:
+            fail(f"unknown parameter type {kind!r}")
+        params.append(Param(name, kind, default, kwonly))
+    outputs = [o.strip() for o in right.split(",")]
+    return params, outputs
+
+
+def parse_row(name, file, raw):
+    def fail(reason):
+        raise TableError(f"{file}.toml [{name}]: {reason}")
+
+    unknown = set(raw) - KEYS
+    if unknown:
+        fail(f"unknown keys {sorted(unknown)}")
+    if "sig" not in raw or "doc" not in raw:
+        fail("sig and doc are required")
+    bodies = [k for k in ("fwd", "kernel", "meta", "tensor") if k in raw]
+    if len(bodies) != 1:
+        fail(f"exactly one of fwd, kernel, meta, tensor is wanted, got {bodies}")
+    params, outputs = parse_sig(raw["sig"], fail)
+    fwd = {k[4:]: raw[k] for k in ("fwd", "fwd_bool", "fwd_int") if k in raw}
+    default_api = "function method inplace out" if fwd else "function method"
+    return Row(name=name, file=file, params=params, outputs=outputs, types=raw.get("types", "all"), out=raw.get("out"),
+               promote=raw.get("promote"), fwd=fwd, kernel=raw.get("kernel"), meta=raw.get("meta"), tensor=raw.get("tensor"),
+               grad=raw.get("grad", {}), nondiff=raw.get("nondiff"), node=raw.get("node", camel(name)), py=raw.get("py", {}),
+               api=tuple(raw.get("api", default_api).split()), doc=raw["doc"], alpha=raw.get("alpha"), test=raw.get("test", {}))
+
+
+def load(folder=TABLE):
+    """All rows in table order, as a dict by name."""
+    rows = {}
+    for file in FILES:
+        path = Path(folder) / f"{file}.toml"
+        if not path.exists():
+            raise TableError(f"{path.name} is missing from the op table")
+        with open(path, "rb") as f:
+            data = tomllib.load(f)
+        for name, raw in data.items():
+            if name in rows:
+                raise TableError(f"{file}.toml [{name}]: already in {rows[name].file}.toml")
+            rows[name] = parse_row(name, file, raw)
+    return rows

@@ -1,0 +1,68 @@
+# Hand-written operations over Metas: shape rule, allocation and kernel of everything that is not pointwise and not a view.
+# May cimport: core, dispatch. y is an empty Meta that the callee fills (shape, strides, dtype, data); the Storage of y is returned.
+# Bad arguments raise PyTorch's exception type before anything is written. GIL held by the caller; long loops release it.
+from libc.stdint cimport int64_t, uint64_t
+from cygrad.storage.core cimport Meta, Storage
+
+# ---- copying
+cdef Storage op_clone(Meta* y, Meta* x, int dtype, bint rowmajor)  # copy and cast; rowmajor False keeps the stride order of a dense x
+cdef int copy_into(Meta* dst, Meta* src) except -1           # broadcasts and casts src; RuntimeError if shapes differ or dst overlaps itself; src/dst overlap is right (buffers)
+cdef int fill_number(Meta* dst, object value) except -1      # Python number -> dst.dtype, RuntimeError on overflow as PyTorch's fill_
+cdef int fill_double(Meta* dst, double value) noexcept       # internal: value is representable
+cdef object item(Meta* x)                                    # Python bool/int/float of a one-element tensor; RuntimeError else
+cdef object to_list(Meta* x)                                 # nested lists (a number when 0-d)
+
+# ---- creation
+cdef Storage op_full(Meta* y, int nd, const int64_t* sizes, double value, int dtype)
+cdef Storage op_arange(Meta* y, object start, object end, object step, int dtype)
+cdef Storage op_linspace(Meta* y, double start, double end, int64_t steps, int dtype)
+cdef Storage op_eye(Meta* y, int64_t n, int64_t m, int dtype)
+
+# ---- reductions; mask has one bit per reduced dimension (already wrapped); an empty mask of a 0-d x is fine
+cdef Storage op_sum(Meta* y, Meta* x, uint64_t mask, bint keepdim, int dtype)      # dtype -1: PyTorch's rule (ints and bool to int64)
+cdef Storage op_mean(Meta* y, Meta* x, uint64_t mask, bint keepdim, int dtype)
+cdef Storage op_prod(Meta* y, Meta* x, uint64_t mask, bint keepdim, int dtype)
+cdef Storage op_amax(Meta* y, Meta* x, uint64_t mask, bint keepdim)                # NaN wins
+cdef Storage op_amin(Meta* y, Meta* x, uint64_t mask, bint keepdim)
+cdef Storage op_any(Meta* y, Meta* x, uint64_t mask, bint keepdim)
+cdef Storage op_all(Meta* y, Meta* x, uint64_t mask, bint keepdim)
+cdef Storage op_argmax(Meta* y, Meta* x, uint64_t mask, bint keepdim)              # first of equals; mask: one dim, or all (flat index)
+cdef Storage op_argmin(Meta* y, Meta* x, uint64_t mask, bint keepdim)
+cdef tuple op_max_dim(Meta* y, Meta* index, Meta* x, int64_t dim, bint keepdim)    # (Storage of values, Storage of indices)
+cdef tuple op_min_dim(Meta* y, Meta* index, Meta* x, int64_t dim, bint keepdim)
+cdef Storage op_var(Meta* y, Meta* x, uint64_t mask, double correction, bint keepdim)
+cdef Storage op_norm(Meta* y, Meta* x, double p, uint64_t mask, bint keepdim)      # p-norm, any p incl. 0 and inf; p = 2 scaled against overflow
+cdef Storage op_logsumexp(Meta* y, Meta* x, uint64_t mask, bint keepdim)
+cdef Storage op_softmax(Meta* y, Meta* x, int64_t dim)
+cdef Storage op_log_softmax(Meta* y, Meta* x, int64_t dim)
+cdef Storage op_softmax_backward(Meta* y, Meta* g, Meta* out, int64_t dim)         # out * (g - sum(g * out, dim))
+cdef Storage op_log_softmax_backward(Meta* y, Meta* g, Meta* out, int64_t dim)     # g - exp(out) * sum(g, dim)
+cdef Storage op_cumsum(Meta* y, Meta* x, int64_t dim, int dtype)
+
+# ---- linear algebra on BLAS (own OpenMP split; integer types through a plain loop)
+cdef Storage op_mm(Meta* y, Meta* a, Meta* b)
+cdef Storage op_bmm(Meta* y, Meta* a, Meta* b)
+cdef Storage op_addmm(Meta* y, Meta* c, Meta* a, Meta* b, double beta, double alpha)   # c broadcasts to (n, p)
+cdef Storage op_mv(Meta* y, Meta* a, Meta* v)
+cdef Storage op_dot(Meta* y, Meta* a, Meta* b)
+
+# ---- joining and indexing
+cdef Storage op_cat(Meta* y, Meta** xs, int n, int64_t dim)                         # legacy 1-d empty inputs are skipped as in PyTorch; promotes
+cdef Storage op_index_select(Meta* y, Meta* x, int64_t dim, Meta* index)
+cdef Storage op_gather(Meta* y, Meta* x, int64_t dim, Meta* index)
+cdef int index_add_into(Meta* x, int64_t dim, Meta* index, Meta* src) except -1      # x[index] += src, duplicates add up, deterministic
+cdef int scatter_into(Meta* x, int64_t dim, Meta* index, Meta* src, bint add) except -1
+cdef Storage op_index(Meta* y, Meta* x, Meta** index, int n)                        # index[i] NULL: full slice of dim i; int64 or bool (bool only one dim wide; wider masks are expanded by nonzero first)
+cdef int index_put_into(Meta* x, Meta** index, int n, Meta* value, bint accumulate) except -1   # value broadcasts to x[index]'s shape
+cdef Storage op_nonzero(Meta* y, Meta* x)                                           # (count, ndim) int64
+cdef Storage op_masked_select(Meta* y, Meta* x, Meta* mask)                         # both broadcast
+
+# ---- random numbers: PyTorch's CPU generator, number for number
+cdef class Generator:
+    cdef void* mt
+cdef Generator default_generator()
+cdef int uniform_into(Meta* x, double low, double high, Generator gen) except -1
+cdef int normal_into(Meta* x, double mean, double std, Generator gen) except -1
+cdef int random_into(Meta* x, int64_t low, int64_t high, Generator gen) except -1    # integers in [low, high)
+cdef int bernoulli_into(Meta* x, double p, Generator gen) except -1
+cdef Storage op_randperm(Meta* y, int64_t n, int dtype, Generator gen)
