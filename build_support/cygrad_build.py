@@ -56,7 +56,7 @@ SHARED_SUFFIXES = (".pxd", ".pxi", ".h", ".toml")
 
 def _beside_or_root(name: str) -> Path:
     """Path of a file of the repository root, which an sdist keeps next to this module."""
-    for folder in (SHARED, SHARED.parent):
+    for folder in (SHARED, SHARED.parent):  # in an sdist the second is the archive's own root
         if (folder / name).is_file():
             return folder / name
     raise SystemExit(f"{name} is missing: build from the checkout or from an sdist")
@@ -166,7 +166,8 @@ class Package:
         """Write the shims and run the op generator; unchanged files keep their time stamps."""
         for group in self.kernel_groups():
             for isa in ISAS:
-                text = f'# The kernels of {group.name} for the instruction set "{isa}".\ninclude "{group.name}"\n'
+                where = group.relative_to(self.src).as_posix()
+                text = f'# The kernels of {group.name} for the instruction set "{isa}".\ninclude "{where}"\n'
                 write_if_changed(self.shims / f"_k_{group.stem}_{isa}.pyx", text)
         if self.generate is not None:
             home = self.src if self.name == "storage" else source_root("storage")
@@ -319,7 +320,9 @@ class sdist(_sdist):
         store.mkdir(exist_ok=True)
         shutil.copyfile(__file__, store / Path(__file__).name)
         shutil.copyfile(_beside_or_root("VERSION"), store / "VERSION")
-        shutil.copyfile(_beside_or_root("LICENSE"), Path(base_dir, "LICENSE"))
+        license_file = Path(base_dir, "LICENSE")  # in the checkout a link, which would point nowhere from an archive
+        license_file.unlink(missing_ok=True)
+        shutil.copyfile(_beside_or_root("LICENSE"), license_file)
         for sibling in self.rules.siblings if self.distribution.has_ext_modules() else ():
             root = source_root(sibling)
             for path in sorted(root.rglob("*")):
