@@ -1,8 +1,8 @@
 """Build rules shared by the four distributions.
 
 Every ``setup.py`` describes its distribution with `Package` and hands ``Package.setup_arguments()`` to setuptools.
-In the checkout this file sits beside ``packages``; an sdist carries it under ``_siblings``, together with VERSION and with
-those files of the lower distributions that this one reads while it is compiled.
+In the checkout this file sits beside ``packages``; an sdist carries it under ``_siblings``, together with VERSION and
+with those files of the lower distributions that this one reads while it is compiled.
 
 Nothing is generated, probed or compiled before ``build_ext`` runs, so that pip's metadata steps stay cheap.
 """
@@ -29,7 +29,7 @@ SHARED = Path(__file__).resolve().parent
 JOBS = min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
 
 # Neither option changes a finite result: the first lets sqrt be one instruction, the second lets selects become blends.
-# -ffast-math is out of the question: it breaks NaN, infinities and, through its start-up code, denormals of the whole process.
+# -ffast-math is out of the question: it breaks NaN, infinities and, by its start-up code, denormals of all the process.
 NUMERIC = ("-O3", "-fno-math-errno", "-fno-trapping-math")
 
 ISAS = {
@@ -50,7 +50,8 @@ DIRECTIVES = {
     "embedsignature.format": "clinic",
 }
 
-# What a dependant's build reads from a lower distribution: declarations, included text, headers, the op table and its generator.
+# What a dependant's build reads of a lower distribution: declarations, included text, headers and the op table
+# (besides the generator, which is Python).
 SHARED_SUFFIXES = (".pxd", ".pxi", ".h", ".toml")
 
 
@@ -127,7 +128,7 @@ class Package:
         }
 
     def kernel_groups(self) -> list[Path]:
-        """Each ``kernels/GROUP.pxi`` is compiled once per instruction set; a leading underscore marks a shared include."""
+        """Each ``kernels/GROUP.pxi`` is compiled once per instruction set; an underscore in front marks an include."""
         return sorted(p for p in self.src.rglob("kernels/*.pxi") if not p.name.startswith("_"))
 
     def extensions(self) -> list[Extension]:
@@ -146,7 +147,7 @@ class Package:
         return [self.src, *(source_root(s) for s in self.siblings)]
 
     def include_path(self) -> list[str]:
-        """Where Cython and the C compiler look: source roots, folders that hold headers or included text, generated text."""
+        """Where Cython and the C compiler look: generated text, source roots, folders of headers and included text."""
         folders = [self.generated]
         for root in self.roots():
             folders.append(root)

@@ -1,0 +1,109 @@
+"""Everything a developer or a continuous-integration machine runs; ``nox --list`` says what each session is for.
+
+Sessions install the four packages the way a user does, with pip and build isolation, into an environment of their own.
+"""
+
+import sys
+from pathlib import Path
+
+import nox
+
+PACKAGES = ("storage", "autograd", "nn", "tools")
+PATHS = tuple(f"./packages/{name}" for name in PACKAGES)
+TEST_TOOLS = ("pytest", "hypothesis", "scikit-learn", "matplotlib")
+NUMERIC_TESTS = ("tests/ops", "tests/storage", "tests/autograd")
+
+# A waiting OpenMP thread sleeps instead of spinning: on a busy machine the difference is a factor of 30.
+PASSIVE = {"OMP_WAIT_POLICY": "passive"}
+
+nox.options.sessions = ["tests"]
+
+
+@nox.session
+def demo(session):
+    """Install everything, train on handwritten digits, and say where the pictures are."""
+    session.install(*PATHS, "scikit-learn", "matplotlib")
+    session.run("python", "packages/nn/examples/digits.py", *session.posargs)
+
+
+@nox.session
+def tests(session):
+    """Install everything and run all of tests/; then the numeric tests again under each lower instruction set."""
+    session.install(*PATHS, *TEST_TOOLS)
+    install_torch(session)
+    session.run("pytest", *(session.posargs or ["tests"]), env=PASSIVE)
+    if not session.posargs:
+        for isa in machine_isas(session)[:-1]:
+            session.run("pytest", "-q", *NUMERIC_TESTS, env=PASSIVE | {"CYGRAD_ISA": isa})
+
+
+@nox.session
+def isa(session):
+    """Run all of tests/ once for each instruction set that this machine has."""
+    session.install(*PATHS, *TEST_TOOLS)
+    install_torch(session)
+    for name in machine_isas(session):
+        session.run("pytest", *(session.posargs or ["tests"]), env=PASSIVE | {"CYGRAD_ISA": name})
+
+
+@nox.session
+@nox.parametrize("package", PACKAGES)
+def alone(session, package):
+    """Install one package with only what it declares, and run the tests that need no more."""
+    below = {"storage": 1, "autograd": 2, "nn": 3, "tools": 2}[package]
+    session.install(*dict.fromkeys([*PATHS[:below], f"./packages/{package}"]), "pytest", "hypothesis")
+    session.run("pytest", f"tests/{package}", *session.posargs, env=PASSIVE)
+
+
+@nox.session
+def packaging(session):
+    """Install in every supported way into fresh environments, with today's pip and with pip 23."""
+    session.install("build")
+    session.run("python", "tests/build/packaging.py", *session.posargs, env=PASSIVE)
+
+
+@nox.session
+def lint(session):
+    """Check style with ruff."""
+    session.install("ruff")
+    session.run("ruff", "check", *(session.posargs or ["."]))
+
+
+@nox.session
+def types(session):
+    """Check the type stubs: against a program that uses them, and against the compiled modules."""
+    session.install(*PATHS, "mypy")
+    session.run("mypy", "tests/build/typed_program.py")
+    session.run("stubtest", "cygrad.autograd._core", "cygrad.storage.core")
+
+
+@nox.session
+def bench(session):
+    """Run the benchmarks, and print the table of ratios to NumPy that the README shows."""
+    session.install(*PATHS, "asv", "virtualenv")
+    if not session.posargs:
+        session.run("python", "benchmarks/table.py")
+    home = {"HOME": session.create_tmp()}  # asv keeps its description of the machine there
+    session.run("asv", "machine", "--yes", env=home)
+    session.run("asv", "run", "--python=same", "--show-stderr", *session.posargs, env=home)
+
+
+@nox.session(venv_backend="none")
+def dev(session):
+    """Make .venv with editable installs; later, `python setup.py build_ext --inplace` rebuilds one package."""
+    session.run(sys.executable, "-m", "venv", ".venv")
+    python = str(Path(".venv", "bin", "python"))
+    session.run(python, "-m", "pip", "install", "setuptools>=77", "Cython>=3.1", "ruff", "mypy", "nox", *TEST_TOOLS)
+    editable = [word for path in PATHS for word in ("-e", path)]
+    session.run(python, "-m", "pip", "install", "--no-build-isolation", *editable)
+
+
+def install_torch(session):
+    """Install the oracle of the parity tests, where the package index has its CPU build; elsewhere they are skipped."""
+    session.run("python", "-m", "pip", "install", "torch==2.13.0+cpu", silent=True, success_codes=[0, 1])
+
+
+def machine_isas(session):
+    """Names of the instruction sets that this machine has, lowest first."""
+    code = "from cygrad.storage import dispatch; print(*dispatch.machine_isas())"
+    return session.run("python", "-c", code, silent=True).split()
