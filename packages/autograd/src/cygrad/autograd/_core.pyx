@@ -1,0 +1,56 @@
+# cygrad.autograd._core: the single translation unit of the engine, so that cdef calls inline. Includes its parts in order:
+# each names what it is and what it may rely on. Generated from the op table: ops.pxi, methods.pxi, functions.pxi.
+# distutils: language = c
+cimport cython
+from cpython.bool cimport PyBool_Check
+from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
+from cpython.long cimport PyLong_CheckExact
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF
+from cpython.sequence cimport PySequence_Check
+from libc.math cimport INFINITY, NAN
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport memcpy, memset
+
+from cygrad.storage cimport dispatch, ops
+from cygrad.storage.core cimport (
+    BFLOAT16, BOOL, COMPLEX64, COMPLEX128, CONTIGUOUS, DENSE, FLOAT16, FLOAT32, FLOAT64, INLINE, INT8, INT16, INT32, INT64,
+    ITEMSIZE, MAXDIM, N_DTYPES, NOGIL, UINT8, Iter, Loop, Meta, Storage, block_alloc, block_free, broadcast_shapes,
+    default_dtype, dtype, dtype_code, dtype_object, has_internal_overlap, is_float, iter_build, iter_run_gil, may_share_memory,
+    meta_alloc, meta_clear, meta_contig, meta_dense_like, meta_like, meta_same_shape, meta_storage, meta_strided, promote,
+    set_default, shape_tuple, storage_borrow, storage_new, stride_tuple, view_as_strided, view_diagonal, view_expand,
+    view_narrow, view_permute, view_reshape, view_select, view_slice, view_squeeze, view_transpose, view_unfold,
+    view_unsqueeze, view_view, wrap_dim)
+
+from cygrad.storage import core as _storage_core
+from cygrad.storage.core import Size, device as Device
+
+cdef extern from *:
+    """
+    #ifndef CYGRAD_STORAGE_ABI
+    #define CYGRAD_STORAGE_ABI 0
+    #endif
+    """
+    const unsigned long long CYGRAD_STORAGE_ABI
+
+if _storage_core.abi() != CYGRAD_STORAGE_ABI:
+    raise ImportError(
+        f"cygrad-autograd was built against storage {CYGRAD_STORAGE_ABI:#x} but finds storage {_storage_core.abi():#x}: "
+        "install both from the same version (pip install --force-reinstall cygrad-storage cygrad-autograd)")
+
+include "mode.pxi"        # what is recorded: the thread's mode word
+include "node.pxi"        # Node: one step of the backward graph
+include "promotion.pxi"   # dtype of a result
+include "opcall.pxi"      # running and recording pointwise operations
+include "view.pxi"        # views, and in-place writes through them
+include "ops.pxi"         # generated: op ids, op_NAME functions, backward functions, the OpInfo table
+include "formulas.pxi"    # gradients too long for a row of the table
+include "engine.pxi"      # backward passes
+include "args.pxi"        # what users may pass: checks and conversions
+include "construct.pxi"   # tensor(), zeros(), from_numpy() and so on
+include "indexing.pxi"    # x[...] and x[...] = v
+include "calls.pxi"       # public calls whose meaning depends on their arguments
+include "functions.pxi"   # generated: public functions
+include "tensor.pxi"      # class Tensor; includes the generated methods.pxi
+include "function.pxi"    # custom Functions

@@ -1,0 +1,303 @@
+# node: one step of the backward graph. May use: mode.
+# A Node keeps what its gradient needs in named object slots, so that Cython traverses and clears them and a cycle made by
+# a hook or by create_graph is collectable. Edges point to the nodes that made the inputs; the graph owns only towards the leaves.
+
+cdef uint64_t node_seq = 0
+cdef OpInfo OPS[1024]              # by op id; filled at import
+cdef OpInfo OP_ACCUMULATE          # the leaf's node
+OP_ACCUMULATE.name = b"AccumulateGrad"
+OP_ACCUMULATE.id = 0
+
+
+class Hooks:
+    """What users attached to a node: dicts of callables by handle id."""
+
+    __slots__ = ("tensor", "pre", "post", "retain", "metadata")
+
+    def __init__(self):
+        self.tensor = []        # (output number, dict) in order of registration
+        self.pre = {}
+        self.post = {}
+        self.metadata = {}
+        self.retain = {}        # output number -> weak reference to the tensor whose .grad is kept
+
+
+@cython.freelist(512)
+@cython.trashcan(True)
+cdef class Node:
+    """A recorded operation: a node of the backward graph. Made by operations, never by users."""
+
+    def __init__(self):
+        raise TypeError("graph nodes are made by recorded operations, they cannot be constructed")
+
+    def __dealloc__(self):
+        if self.leaf != NULL:
+            (<Tensor>self.leaf).acc = NULL
+            self.leaf = NULL
+        if self.osizes != NULL and self.osizes != self.oinl:
+            free(self.osizes)
+
+    def name(self):
+        """The operation, as PyTorch names it: ``MulBackward0``, ``AccumulateGrad``."""
+        return node_name(self)
+
+    def __repr__(self):
+        return f"<{node_name(self)} object at {<size_t><void*>self:#x}>"
+
+    @property
+    def next_functions(self):
+        """Pairs (node, which of its outputs) that gradients of the inputs go to; (None, 0) where none is needed."""
+        cdef uint32_t k = 0
+        out = []
+        for i in range(self.n_edges):
+            e = node_edge(self, i, &k)
+            out.append((e, k if e is not None else 0))
+        return tuple(out)
+
+    @property
+    def variable(self):
+        """The leaf, of an AccumulateGrad node."""
+        if self.op is not &OP_ACCUMULATE:
+            raise AttributeError(f"{node_name(self)} has no attribute 'variable': only AccumulateGrad has")
+        return self.rest
+
+    @property
+    def _sequence_nr(self):
+        return self.seq
+
+    @property
+    def _output_meta(self):
+        """((shape, dtype), ...) of the outputs that this node made."""
+        if self.outs is not None:
+            return tuple((s, dtype_object(c)) for s, c in self.outs)
+        if self.op is &OP_ACCUMULATE:
+            return ((shape_tuple(&(<Tensor>self.rest).m), dtype_object((<Tensor>self.rest).m.dtype)),)
+        return ((Size([self.osizes[i] for i in range(self.ondim)]), dtype_object(self.odtype)),)
+
+    @property
+    def _saved_tensors(self):
+        """Tensors kept for backward, by slot: inputs, then the output."""
+        if self.released:
+            raise RuntimeError(RELEASED)
+        return tuple(t for t in (self.s0, self.s1, self.s2, self.s3) if t is not None)
+
+    def register_hook(self, hook):
+        """Calls ``hook(grad_inputs, grad_outputs)`` after this node ran; a returned tuple replaces grad_inputs."""
+        return add_hook(node_hooks(self).post, hook)
+
+    def register_prehook(self, hook):
+        """Calls ``hook(grad_outputs)`` before this node runs; a returned tuple replaces them."""
+        return add_hook(node_hooks(self).pre, hook)
+
+    @property
+    def metadata(self):
+        """A dict of the user's own, for notes about this node."""
+        return node_hooks(self).metadata
+
+
+RELEASED = (
+    "Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed). "
+    "Saved values of the graph are freed by .backward() or autograd.grad(). "
+    "Specify retain_graph=True if you need to backward through the graph a second time.")
+
+
+cdef str node_name(Node n):
+    if n.op is &OP_ACCUMULATE:
+        return "AccumulateGrad"
+    if n.op.id == OP_FUNCTION:
+        return type(n).__name__
+    name = n.op.name.decode()
+    return name if name == "CopySlices" else name + "Backward0"
+
+
+cdef inline Node node_new(const OpInfo* op):
+    global node_seq
+    cdef Node n = Node.__new__(Node)
+    n.op = op
+    n.seq = node_seq
+    node_seq += 1
+    return n
+
+
+cdef int node_set_output(Node n, Tensor y) except -1:
+    """Makes `y` output 0 of n: the engine checks the arriving gradient against this shape and dtype."""
+    cdef int i, d = y.m.ndim
+    if d <= INLINE:
+        n.osizes = n.oinl
+    else:
+        n.osizes = <int64_t*>malloc(d * sizeof(int64_t))
+        if n.osizes == NULL:
+            raise MemoryError()
+    for i in range(d):
+        n.osizes[i] = y.m.sizes[i]
+    n.ondim = d
+    n.odtype = y.m.dtype
+    y.fn = n
+    y.out_nr = 0
+    y.flags |= REQUIRES_GRAD
+    return 0
+
+
+cdef inline Node node_edge(Node n, int k, uint32_t* nr):
+    if k < 4:
+        nr[0] = n.nr[k]
+        return n.e0 if k == 0 else n.e1 if k == 1 else n.e2 if k == 2 else n.e3
+    pair = n.more[k - 4]
+    nr[0] = pair[1]
+    return pair[0]
+
+
+cdef int node_set_edge(Node n, int k, Tensor t) except -1:
+    """Edge k goes to what made t; none when t needs no gradient."""
+    cdef uint32_t nr = 0
+    cdef Node e = gradient_edge(t, &nr) if t is not None else None
+    return node_put_edge(n, k, e, nr)
+
+
+cdef int node_put_edge(Node n, int k, Node e, uint32_t nr) except -1:
+    if k >= n.n_edges:
+        n.n_edges = k + 1
+    if k < 4:
+        n.nr[k] = nr
+        if k == 0:
+            n.e0 = e
+        elif k == 1:
+            n.e1 = e
+        elif k == 2:
+            n.e2 = e
+        else:
+            n.e3 = e
+        return 0
+    if n.more is None:
+        n.more = []
+    while len(n.more) < k - 3:
+        n.more.append([None, 0])
+    n.more[k - 4] = [e, nr]
+    return 0
+
+
+cdef Node accumulate_node(Tensor leaf):
+    """The leaf's AccumulateGrad: one for as long as any graph holds it."""
+    cdef Node n
+    if leaf.acc != NULL:
+        return <Node>leaf.acc
+    n = node_new(&OP_ACCUMULATE)
+    n.seq = <uint64_t>-1                # leaves go first: their memory is wanted early
+    n.rest = leaf
+    n.leaf = <void*>leaf
+    leaf.acc = <void*>n
+    return n
+
+
+cdef Node gradient_edge(Tensor t, uint32_t* nr):
+    if not t.flags & REQUIRES_GRAD:
+        return None
+    if t.base is not None and t.view_version != t.storage.version:
+        view_refresh(t)
+    if t.fn is not None:
+        nr[0] = t.out_nr
+        return t.fn
+    nr[0] = 0
+    return accumulate_node(t)
+
+
+cdef Tensor alias_of(Tensor t):
+    """The same elements in a tensor without history; shares storage and version."""
+    cdef Tensor y = tensor_new()
+    meta_like(&y.m, &t.m)
+    y.storage = t.storage
+    y.flags = t.flags & UNCOUNTED
+    return y
+
+
+cdef int save(Node n, int slot, Tensor t) except -1:
+    """Keeps t for backward, with the version that it has now. An output must be given as its alias: no cycle."""
+    n.ver[slot] = t.storage.version
+    n.saved |= 1 << slot
+    if slot == 0:
+        n.s0 = t
+    elif slot == 1:
+        n.s1 = t
+    elif slot == 2:
+        n.s2 = t
+    else:
+        n.s3 = t
+    return 0
+
+
+cdef Tensor unpack(Node n, int slot):
+    """The tensor kept in a slot; RuntimeError when it was freed or changed since."""
+    cdef Tensor t = n.s0 if slot == 0 else n.s1 if slot == 1 else n.s2 if slot == 2 else n.s3
+    cdef Tensor y
+    if t is None:
+        if n.released:
+            raise RuntimeError(RELEASED)
+        raise SystemError(f"{node_name(n)}: slot {slot} was not saved")
+    if t.storage.version != n.ver[slot] and not t.flags & UNCOUNTED:
+        raise_changed(n, slot, t)
+    if slot == SLOT_OUT and recording() and is_float(t.m.dtype):
+        y = alias_of(t)                  # re-attached, so that a second derivative flows through the output
+        y.fn = n
+        y.flags |= REQUIRES_GRAD
+        return y
+    return t
+
+
+cdef int raise_changed(Node n, int slot, Tensor t) except -1:
+    which = "its result" if slot == SLOT_OUT else f"its input {slot}"
+    by = OPS[t.storage.last_op].name
+    writer = by.decode() if by != NULL else "an in-place write"
+    raise RuntimeError(
+        f"one of the variables needed for gradient computation has been modified by an inplace operation: {node_name(n)} saved "
+        f"{which}, a {dtype_object(t.m.dtype)} tensor of shape {list(shape_tuple(&t.m))}, at version {n.ver[slot]}, but it is at version "
+        f"{t.storage.version} now; expected version {n.ver[slot]} instead. The last in-place operation on its memory was {writer}. "
+        "Use the out-of-place form, or clone() before writing.")
+
+
+cdef void node_release(Node n) noexcept:
+    """Frees what was saved; a second backward through n raises."""
+    if n.saved or n.op.id == OP_FUNCTION:
+        n.s0 = None
+        n.s1 = None
+        n.s2 = None
+        n.s3 = None
+        n.released = 1
+
+
+cdef object node_hooks(Node n):
+    if n.hooks is None:
+        n.hooks = Hooks()
+    return n.hooks
+
+
+cdef class RemovableHandle:
+    """Takes a hook off again: ``remove()``, or leaving a ``with`` block."""
+
+    cdef object hooks
+    cdef readonly object id
+
+    def remove(self):
+        """Removes the hook; harmless when it is gone already."""
+        if self.hooks is not None:
+            self.hooks.pop(self.id, None)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.remove()
+
+
+cdef object handle_count = 0
+
+
+cdef add_hook(dict hooks, hook):
+    global handle_count
+    if not callable(hook):
+        raise TypeError(f"a hook must be callable, got {type(hook).__name__}")
+    cdef RemovableHandle h = RemovableHandle()
+    h.hooks = hooks
+    h.id = handle_count
+    handle_count += 1
+    hooks[h.id] = hook
+    return h

@@ -1,0 +1,27 @@
+# Ids of the hand-written kernels: rows of the table that dispatch fills, one column a dtype. A group registers its own ids only.
+cdef enum:
+    H_CAST = 0             # + DTypeCode of the source, column = dtype of the result; Loop
+    H_SUM = 12             # Reduce kernels, column = dtype of the input
+    H_PROD
+    H_MAX
+    H_MIN
+    H_ARGMAX
+    H_ARGMIN
+    H_ANY
+    H_ALL
+    H_VAR
+    H_SUMSQ
+    H_SUMPOW
+    H_ABSMAX
+    H_ABSMIN
+    H_SUMEXP
+    H_MERGE                # + id of a Reduce kernel - H_SUM: joins two partial results; Merge
+    H_SOFTMAX = H_MERGE + H_MERGE - H_SUM    # Along kernels
+    H_LOG_SOFTMAX
+    H_SOFTMAX_BACKWARD
+    H_LOG_SOFTMAX_BACKWARD
+    H_CUMSUM
+    H_DOT                  # Loop: p[0] points to the accumulator
+    H_MM                   # MatMul, integer types
+    H_ADD_AT               # Loop: dst[i] += src[i]
+    N_HAND

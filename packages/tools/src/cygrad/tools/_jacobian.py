@@ -1,0 +1,273 @@
+"""The two sides of a gradient check: Jacobians by finite differences and Jacobians by backward.
+
+A Jacobian is a NumPy array with a row for each element of the output and a column for each element of the input.
+"""
+
+import numpy as np
+
+import cygrad
+
+
+class GradcheckError(RuntimeError):
+    """A derivative check failed; the message says where and by how much."""
+
+
+class Problem:
+    """What is checked: a function, the point, and how close is close enough.
+
+    Attributes
+    ----------
+    checked : list of int
+        Positions of the inputs that require gradients.
+    output_notes, input_notes : dict of int to str
+        What an output or input stands for, where its number alone does not say.
+    """
+
+    def __init__(self, func, inputs, *, eps, atol, rtol, nondet_tol):
+        self.func = func
+        self.inputs = inputs
+        self.eps = eps
+        self.atol = atol
+        self.rtol = rtol
+        self.nondet_tol = nondet_tol
+        self.checked = [i for i, x in enumerate(inputs) if isinstance(x, cygrad.Tensor) and x.requires_grad]
+        self.output_notes = {}
+        self.input_notes = {}
+
+    def outputs(self, recorded_only=True):
+        """Run the function; return the outputs that are to be checked."""
+        ys = outputs_of(self.func, self.inputs)
+        return [y for y in ys if (y.requires_grad if recorded_only else y.is_floating_point())]
+
+    def close(self, analytical, numerical):
+        return bool(np.all(self.is_close(analytical, numerical)))
+
+    def is_close(self, analytical, numerical):
+        return np.isclose(analytical, numerical, rtol=self.rtol, atol=self.atol)
+
+    def output_name(self, j):
+        return _name("output", j, self.output_notes)
+
+    def input_name(self, i):
+        return _name("input", i, self.input_notes)
+
+
+def _name(kind, number, notes):
+    return f"{kind} {number} ({notes[number]})" if number in notes else f"{kind} {number}"
+
+
+def outputs_of(func, inputs):
+    """Call `func`; return its outputs as a tuple of tensors.
+
+    Raises
+    ------
+    TypeError
+        If something else than tensors came out.
+    """
+    ys = func(*inputs)
+    ys = tuple(ys) if isinstance(ys, (tuple, list)) else (ys,)
+    for j, y in enumerate(ys):
+        if not isinstance(y, cygrad.Tensor):
+            raise TypeError(f"gradcheck: func returns tensors, but its output {j} is a {type(y).__name__}")
+    return ys
+
+
+def memory(t):
+    """Return the elements of `t` as a NumPy array in the same memory.
+
+    Writing there is not seen by the version counter, so that graphs made before stay valid once the values are back.
+    """
+    return t.detach().numpy()
+
+
+def _values(t):
+    """Copy the elements of `t`, flat and in double precision."""
+    return np.array(memory(t), dtype=np.float64).ravel()
+
+
+def difference(problem, array, index, step, output, recorded_only=True):
+    """Evaluate all outputs, or only number `output`, with ``array[index]`` moved by `step` either way.
+
+    Returns
+    -------
+    list of (ndarray, ndarray), float
+        Values after the move up and down for each output, and the distance between the two points as it came out in
+        the arithmetic of the input.
+    """
+    before = array[index]
+    try:
+        array[index] = before + step
+        up, high = evaluate(problem, output, recorded_only), float(array[index])
+        array[index] = before - step
+        down, low = evaluate(problem, output, recorded_only), float(array[index])
+    finally:
+        array[index] = before
+    if high == low:
+        raise GradcheckError(f"gradcheck: eps={step:g} is lost in rounding beside an input element of {float(before):g}")
+    return list(zip(up, down, strict=True)), high - low
+
+
+def evaluate(problem, output, recorded_only=True):
+    """Run the function; copy the values of all outputs, or only of number `output`, each flat in double precision."""
+    ys = problem.outputs(recorded_only)
+    return [_values(y) for y in (ys if output is None else [ys[output]])]
+
+
+def numerical(problem, i, recorded_only=True):
+    """Return the Jacobian of each output with respect to input `i`, by central differences."""
+    array = memory(problem.inputs[i])
+    columns = None
+    for index in np.ndindex(array.shape):
+        pairs, distance = difference(problem, array, index, problem.eps, None, recorded_only)
+        if columns is None:
+            columns = [[] for _ in pairs]
+        for column, (up, down) in zip(columns, pairs, strict=True):
+            column.append((up - down) / distance)
+    if columns is None:  # an input without elements
+        return [np.zeros((y.numel(), 0)) for y in problem.outputs(recorded_only)]
+    return [np.stack(column, axis=1) for column in columns]
+
+
+def directional(problem, i, u):
+    """Return for each output its derivative along `u`, a direction in the space of input `i`, in the output's shape."""
+    array = memory(problem.inputs[i])
+    before = array.copy()
+    try:
+        array[...] = before + problem.eps * u
+        up = problem.outputs()
+        up = [np.array(memory(y), dtype=np.float64) for y in up]
+        array[...] = before - problem.eps * u
+        down = [np.array(memory(y), dtype=np.float64) for y in problem.outputs()]
+    finally:
+        array[...] = before
+    return [(a - b) / (2 * problem.eps) for a, b in zip(up, down, strict=True)]
+
+
+def random_direction(t, rng):
+    """Draw a vector of length 1 in the shape of `t`, none of whose elements is much smaller than the others."""
+    shape = tuple(t.shape)
+    vector = rng.uniform(0.5, 1.5, shape) * rng.choice([-1.0, 1.0], shape)
+    return vector / max(float(np.sqrt(np.sum(vector * vector))), 1e-300)
+
+
+def backward(problem, y, v):
+    """Return ``v @ J`` for each checked input as the tensors (or None) that backward gave, starting from `v` at `y`."""
+    inputs = [problem.inputs[i] for i in problem.checked]
+    start = cygrad.from_numpy(np.array(v, dtype=memory(y).dtype))
+    return cygrad.autograd.grad([y], inputs, [start], retain_graph=True, allow_unused=True)
+
+
+def vector_jacobian(problem, j, y, v):
+    """Return ``v @ J`` for each checked input as an array, run twice to see that it comes out the same."""
+    first, second = (_arrays(problem, backward(problem, y, v)) for _ in range(2))
+    for position, i in enumerate(problem.checked):
+        spread = np.abs(first[position] - second[position])
+        same = np.array_equal(first[position], second[position], equal_nan=True)
+        if not same and not np.all(spread <= problem.nondet_tol):
+            raise GradcheckError(
+                f"gradcheck: backward is not deterministic: two runs from the same gradient of {problem.output_name(j)} "
+                f"gave gradients of {problem.input_name(i)} that differ by up to {np.max(spread):.3g} "
+                f"(nondet_tol={problem.nondet_tol:g})"
+            )
+    return first
+
+
+def _arrays(problem, grads):
+    """Copy gradients into arrays; an absent one is zero."""
+    pairs = zip(problem.checked, grads, strict=True)
+    return [
+        np.zeros(tuple(problem.inputs[i].shape)) if g is None else np.array(memory(g), dtype=np.float64)
+        for i, g in pairs
+    ]
+
+
+def analytical(problem, j, y):
+    """Return the Jacobian of output `y`, number `j`, with respect to each checked input: one backward for each row."""
+    shape = tuple(y.shape)
+    rows = [[] for _ in problem.checked]
+    for index in np.ndindex(shape):
+        v = np.zeros(shape)
+        v[index] = 1.0
+        for row, g in zip(rows, vector_jacobian(problem, j, y, v), strict=True):
+            row.append(g.ravel())
+    return [
+        np.stack(row) if row else np.zeros((0, problem.inputs[i].numel()))
+        for row, i in zip(rows, problem.checked, strict=True)
+    ]
+
+
+def check_gradients(problem, outputs, check_dtypes):
+    """Check that each gradient has the shape and, if asked, the dtype of its input."""
+    rng = np.random.default_rng(1)
+    for j, y in enumerate(outputs):
+        for i, g in zip(problem.checked, backward(problem, y, random_direction(y, rng)), strict=True):
+            x = problem.inputs[i]
+            if g is None:
+                continue
+            if tuple(g.shape) != tuple(x.shape):
+                raise GradcheckError(
+                    f"gradcheck: the gradient of {problem.input_name(i)} from {problem.output_name(j)} has shape "
+                    f"{tuple(g.shape)}, the input has shape {tuple(x.shape)}"
+                )
+            if check_dtypes and g.dtype != x.dtype:
+                raise GradcheckError(
+                    f"gradcheck: the gradient of {problem.input_name(i)} from {problem.output_name(j)} is {g.dtype}, "
+                    f"the input is {x.dtype}"
+                )
+
+
+def check_linearity(problem, outputs):
+    """Check that what backward returns is proportional to the gradient that it is given.
+
+    A backward that ignores its argument, or only looks at its size, gives the right rows of a Jacobian, because those
+    are asked for with ones.
+    """
+    rng = np.random.default_rng(2)
+    for j, y in enumerate(outputs):
+        v = random_direction(y, rng)
+        once = _arrays(problem, backward(problem, y, v))
+        for factor in (-2.0, 0.0):
+            scaled = _arrays(problem, backward(problem, y, factor * v))
+            for position, i in enumerate(problem.checked):
+                want = factor * once[position]
+                slack = problem.atol + problem.nondet_tol
+                if not np.allclose(scaled[position], want, rtol=problem.rtol, atol=slack, equal_nan=True):
+                    raise GradcheckError(
+                        f"gradcheck: the gradient of {problem.input_name(i)} is not proportional to the gradient of "
+                        f"{problem.output_name(j)}: the latter times {factor:g} changes the former by another factor. "
+                        "Does backward multiply by the gradient it is given?"
+                    )
+
+
+class _Undefined(cygrad.autograd.Function):
+    """The identity, whose backward hands on no gradient at all."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, g):
+        return None
+
+
+def check_undefined(problem):
+    """Check that backward, given no gradient at all for an output, yields absent or zero gradients."""
+    inputs = [problem.inputs[i] for i in problem.checked]
+    count = len(problem.outputs())
+    for undefined in [range(count), *([j] for j in range(count) if count > 1)]:
+        ys = [_Undefined.apply(y) if j in undefined else y for j, y in enumerate(problem.outputs())]
+        zeros = [cygrad.zeros(tuple(y.shape), dtype=y.dtype) for y in ys]
+        which = "all outputs" if len(undefined) == count else problem.output_name(undefined[0])
+        try:
+            grads = cygrad.autograd.grad(ys, inputs, zeros, allow_unused=True)
+        except Exception as error:
+            raise GradcheckError(
+                f"gradcheck: backward fails when there is no gradient for {which}: {type(error).__name__}: {error}"
+            ) from error
+        for i, g in zip(problem.checked, grads, strict=True):
+            if g is not None and np.any(memory(g) != 0):
+                raise GradcheckError(
+                    f"gradcheck: with no gradient for {which} and zeros for the rest, the gradient of "
+                    f"{problem.input_name(i)} must be absent or zero, but backward returned other values"
+                )
