@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-
 # --- accumulation and roots -----------------------------------------------------------------------------------------
 
 

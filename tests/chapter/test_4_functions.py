@@ -490,7 +490,7 @@ def test_a_gradient_penalty(torch, linear, operands):
     penalty = (grad_x * grad_x).sum()
     penalty.backward()
 
-    # by hand: grad_x = 2 (x w^T + b) w; the derivative of its squared norm by b is 8 (x w^T + b) w w^T, summed over rows
+    # by hand: grad_x = 2 (x w^T + b) w; its squared norm by b is 8 (x w^T + b) w w^T, summed over the rows
     xs, ws, bs = (np.array(p.tolist()) for p in operands)
     assert_allclose(b.grad.tolist(), (8 * (xs @ ws.T + bs) @ ws @ ws.T).sum(0), rtol=1e-5)
     assert_allclose(grad_x.tolist(), 2 * (xs @ ws.T + bs) @ ws, rtol=1e-5)
