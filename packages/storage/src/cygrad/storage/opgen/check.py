@@ -1,0 +1,120 @@
+"""Rules that every row of the op table keeps; the first breach raises `TableError` with file, row and reason."""
+import ast
+
+from .parse import names_in
+from .scalar import KINDS, NotScalar, forward_kernel, gradient_kernel, kernels, row_types
+
+API = {"function", "method", "inplace", "out", "nn", "varargs"}
+TEST = {"low", "high", "ref"}
+CONSTANTS = {"pi", "True", "False", "None"}
+
+
+def check(rows):
+    """Check the whole table.
+
+    Parameters
+    ----------
+    rows : dict
+        Name -> Row, as `parse.load` returns it.
+
+    Raises
+    ------
+    TableError
+        A row names something unknown, has no gradient and no reason for that, or is pointwise but calls what is not.
+    """
+    for row in rows.values():
+        check_words(rows, row)
+        check_gradients(row)
+        if row.kind == "pointwise":
+            check_scalar(rows, row)
+    ids = [k.id for k in kernels(rows)]
+    for name in {i for i in ids if ids.count(i) > 1}:
+        raise ValueError(f"two kernels have the id {name}")
+
+
+def check_words(rows, row):
+    """Values that come from a fixed set, and references to other rows and inputs."""
+    if row.types not in KINDS:
+        row.fail(f"types is one of {', '.join(KINDS)}, got {row.types!r}")
+    if row.out not in (None, "bool"):
+        row.fail(f"out is 'bool' or absent, got {row.out!r}")
+    if not row.doc.strip() or "\n" in row.doc:
+        row.fail("doc is one line of text")
+    for word in set(row.api) - API:
+        row.fail(f"api has the words {', '.join(sorted(API))}, got {word!r}")
+    for key in set(row.test) - TEST:
+        row.fail(f"test has the keys {', '.join(sorted(TEST))}, got {key!r}")
+    if row.alpha is not None and row.alpha not in rows:
+        row.fail(f"alpha names the row {row.alpha!r}, which does not exist")
+    inputs = {p.name for p in row.inputs}
+    if row.promote is not None and row.promote not in inputs:
+        row.fail(f"promote names {row.promote!r}, which is no input")
+    for name in set(row.py) - {p.name for p in row.params}:
+        row.fail(f"py renames {name!r}, which is no parameter")
+    names = [p.name for p in row.params] + row.outputs
+    for name in {n for n in names if names.count(n) > 1} | ({"g", "pi"} & set(names)):
+        row.fail(f"the name {name!r} is taken: g is the gradient, pi the number, and all others differ")
+
+
+def check_gradients(row):
+    """Every differentiable input has a formula, or the row says why there is none."""
+    wanted = [p for p in row.inputs if p.type in ("t", "tn", "tensors")]
+    if row.nondiff is not None and row.grad:
+        row.fail("nondiff and grad exclude each other")
+    for name in set(row.grad) - {p.name for p in wanted}:
+        row.fail(f"grad.{name} belongs to no differentiable input")
+    if row.nondiff is None and row.tensor is None:
+        for p in wanted:
+            if p.name not in row.grad:
+                row.fail(f"no gradient for {p.name!r}: give grad.{p.name}, or nondiff with the reason")
+    known = {p.name for p in row.params} | set(row.outputs) | CONSTANTS | {"g"}
+    for name, formula in row.grad.items():
+        try:
+            read = names_in(formula)
+        except SyntaxError as error:
+            row.fail(f"grad.{name}: cannot parse {formula!r}: {error.msg}")
+        if row.param(name).type == "tensors" and formula.isidentifier():
+            continue  # a named formula over the whole list
+        for unknown in [n for n in read if n not in known]:
+            row.fail(f"grad.{name} reads {unknown!r}, which is no input, argument or output")
+
+
+def check_scalar(rows, row):
+    """Pointwise rows: all formulas have a scalar reading for every dtype, and none calls itself."""
+    if len(row.outputs) != 1:
+        row.fail(f"a pointwise row has one output, got {row.outputs}")
+    if len(row.inputs) > 5:
+        row.fail(f"a pointwise row has at most 5 inputs, got {len(row.inputs)}")
+    for p in row.params:
+        if p.type not in ("t", "tn", "mask", "float", "number", "int", "flag"):
+            row.fail(f"a pointwise row cannot take the {p.type} {p.name!r}")
+    kinds = {t.kind for t in row_types(row)}
+    for kind in set(row.fwd) - kinds - {""}:
+        row.fail(f"fwd_{kind} is never used: types = {row.types!r} has no {kind}")
+    try:
+        forward = forward_kernel(row)
+        for t in forward.types:
+            forward.reading(rows, t)
+        for name in row.grad:
+            kernel = gradient_kernel(row, name)
+            for t in kernel.types:
+                kernel.reading(rows, t)
+    except (NotScalar, SyntaxError, ArithmeticError) as error:
+        row.fail(str(error))
+    check_no_cycle(rows, row, (row.name,))
+
+
+def check_no_cycle(rows, row, path):
+    for formula in row.fwd.values():
+        for node in ast.walk(ast.parse(formula)):
+            name = node.func.id if isinstance(node, ast.Call) else None
+            if name in path and name in rows and not is_primitive(name):
+                row.fail(f"calls itself: {' -> '.join([*path, name])}")
+            if name in rows and not is_primitive(name):
+                check_no_cycle(rows, rows[name], (*path, name))
+
+
+def is_primitive(name):
+    from .scalar import PRIMITIVES
+
+    return name == "where" or name in PRIMITIVES

@@ -1,0 +1,180 @@
+"""Prints the storage side of the op table: inline functions of one element, loops around them, kernel ids and names."""
+import hashlib
+from pathlib import Path
+
+from .check import check
+from .parse import TABLE, load
+from .scalar import ELEMENT_TYPES, PRIMITIVES, kernels
+
+HEAD = "# Printed by opgen from the op table; edit optable/*.toml instead.\n"
+ARGUMENTS = "(char** p, const int64_t* st, int64_t n, const double* attr) noexcept nogil"
+
+
+def primitives_text():
+    """Declarations of vecmath.h."""
+    lines = ['cdef extern from "vecmath.h" nogil:']
+    for t in ELEMENT_TYPES:
+        lines.append(f"    {t.c} vm_where_{t.name}(bint c, {t.c} a, {t.c} b) noexcept")
+        for name, p in PRIMITIVES.items():
+            if t.kind in p.kinds:
+                result = "bint" if p.result == "truth" else t.c
+                args = ", ".join([t.c] * p.arity)
+                lines.append(f"    {result} vm_{name}_{t.name}({args}) noexcept")
+    return "\n".join(lines) + "\n"
+
+
+def element_text(rows, kernel, type):
+    """The inline function of one element."""
+    params = [f"{'uint8_t' if kind == 'truth' else type.c} {name}" for name, kind in kernel.operands]
+    params += [f"{type.c} {name}" for name in kernel.attrs]
+    result = "uint8_t" if kernel.truth else type.c
+    text, _ = kernel.reading(rows, type)
+    return f"cdef inline {result} {kernel.name}_{type.name}({', '.join(params)}) noexcept nogil:\n    return {text}\n"
+
+
+def loop_text(rows, kernel, type):
+    """The loop over one dimension: dense, one scalar operand of two, and the general case."""
+    _, heavy = kernel.reading(rows, type)
+    count = len(kernel.operands)
+    ctypes = ["uint8_t" if kernel.truth else type.c]
+    ctypes += ["uint8_t" if kind == "truth" else type.c for _, kind in kernel.operands]
+    sizes = [1 if c == "uint8_t" else type.size for c in ctypes]
+    attrs = [f"t{i}" for i in range(len(kernel.attrs))]
+    element = f"{kernel.name}_{type.name}"
+
+    def call(args):
+        return f"{element}({', '.join([*args, *attrs])})"
+
+    def dense_test(scalar=None):
+        return " and ".join(f"s{i} == {0 if i == scalar else size}" for i, size in enumerate(sizes))
+
+    lines = [f"cdef void loop_{element}{ARGUMENTS}:"]
+    lines.append("    cdef int64_t i, " + ", ".join(f"s{i} = st[{i}]" for i in range(count + 1)))
+    lines.append(f"    cdef {ctypes[0]}* y = <{ctypes[0]}*>p[0]")
+    lines += [f"    cdef const {c}* x{i} = <const {c}*>p[{i}]" for i, c in enumerate(ctypes) if i]
+    through = "" if type.kind == "float" else "<int64_t>"  # C does not define a negative double as an unsigned byte
+    lines += [f"    cdef {type.c} {t} = <{type.c}>{through}attr[{i}]" for i, t in enumerate(attrs)]
+    if count == 2:
+        lines += [f"    cdef {ctypes[i]} c{i}" for i in (1, 2)]
+    blocked = heavy or count > 2
+    if blocked:
+        lines.append(f"    cdef int64_t[{count + 1}] dense")
+    lines += [f"    if n < 2 or ({dense_test()}):", "        for i in range(n):",
+              f"            y[i] = {call([f'x{i}[i]' for i in range(1, count + 1)])}"]
+    if count == 2:
+        for scalar in (2, 1):
+            args = [f"c{i}" if i == scalar else f"x{i}[i]" for i in (1, 2)]
+            lines += [f"    elif {dense_test(scalar)}:", f"        c{scalar} = x{scalar}[0]"]
+            lines += ["        for i in range(n):", f"            y[i] = {call(args)}"]
+    lines.append("    else:")
+    if blocked:
+        lines += [f"        dense[{i}] = {size}" for i, size in enumerate(sizes)]
+        lines.append(f"        in_blocks(loop_{element}, {count + 1}, dense, p, st, n, attr)")
+    else:
+        args = [f"(<const {c}*>(<const char*>x{i} + i * s{i}))[0]" for i, c in enumerate(ctypes) if i]
+        lines += ["        for i in range(n):", f"            (<{ctypes[0]}*>(<char*>y + i * s0))[0] = {call(args)}"]
+    return "\n".join(lines) + "\n"
+
+
+def loop_names(rows, found):
+    """(kernel name, type name) -> name of its loop; kernels that compute the same thing share the first one's."""
+    first, names = {}, {}
+    for kernel in found:
+        kinds = tuple(kind for _, kind in kernel.operands)
+        for t in kernel.types:
+            text, _ = kernel.reading(rows, t, positional=True)
+            key = (t, kinds, kernel.truth, text)
+            names[kernel.name, t.name] = first.setdefault(key, f"{kernel.name}_{t.name}")
+    return names
+
+
+def pointwise_text(rows, found):
+    """Everything that kernels/pointwise.pxi includes."""
+    names = loop_names(rows, found)
+    parts = [HEAD, primitives_text()]
+    for kernel in found:
+        shared = [t for t in kernel.types if names[kernel.name, t.name] != f"{kernel.name}_{t.name}"]
+        parts.append(f"# {kernel.name}: " + "; ".join(dict.fromkeys(f for _, f in kernel.formulas)) + "\n")
+        for t in kernel.types:
+            # a forward formula may be called by name, so its inline function exists even when its loop is another's
+            if t not in shared or kernel.name in rows:
+                parts.append(element_text(rows, kernel, t))
+            if t not in shared:
+                parts.append(loop_text(rows, kernel, t))
+    lines = ["cdef void register_kernels(void** table) noexcept:"]
+    for kernel in found:
+        for t in kernel.types:
+            lines.append(f"    table[{kernel.id} * N_DTYPES + {t.code}] = <void*>loop_{names[kernel.name, t.name]}")
+    return "\n".join([*parts, "\n".join(lines) + "\n"])
+
+
+def ids_text(rows, found):
+    """Kernel ids, with a stamp of the whole table: code compiled for another table must not be run against this one."""
+    facts = [(k.name, [(t.name, f) for t, f in k.formulas], k.operands, k.attrs) for k in found]
+    stamp = int(hashlib.sha256(repr(facts).encode()).hexdigest()[:8], 16) >> 1
+    lines = [HEAD + "cdef enum:", f"    TABLE_STAMP = {stamp}"]
+    lines += [f"    {kernel.id} = {i}" for i, kernel in enumerate(found)]
+    return "\n".join([*lines, f"    N_KERNELS = {len(found)}"]) + "\n"
+
+
+def names_text(found):
+    """For dispatch: groups of kernel modules; name and operands of every kernel, with a bit for each dtype it has."""
+    groups = sorted(p.stem for p in (TABLE.parent / "kernels").glob("[!_]*.pxi"))
+    lines = [HEAD + f"GROUPS = {tuple(groups)!r}", "KERNELS = {  # name: (id, operands, scalar arguments)"]
+    lines += [f'    "{k.name}": ({i}, {tuple(n for n, _ in k.operands)!r}, {k.attrs!r}),' for i, k in enumerate(found)]
+    lines += ["}", f"cdef uint32_t[{len(found)}] DECLARED"]
+    lines += [f"DECLARED[{k.id}] = " + " | ".join(f"1 << {t.code}" for t in k.types) for k in found]
+    return "\n".join(lines) + "\n"
+
+
+def write_if_changed(path, text):
+    if not path.is_file() or path.read_text() != text:
+        path.write_text(text)
+    return path
+
+
+def write_storage(out_dir):
+    """Print what storage compiles from its op table.
+
+    Parameters
+    ----------
+    out_dir : path
+        An existing folder on the include path of the compilation.
+
+    Returns
+    -------
+    list of Path
+        The files, whether or not they had changed.
+
+    Raises
+    ------
+    TableError
+        If a row cannot be read or breaks a rule of `check`.
+    """
+    rows = load()
+    check(rows)
+    found = kernels(rows)
+    out = Path(out_dir)
+    return [
+        write_if_changed(out / "kernel_ids.pxi", ids_text(rows, found)),
+        write_if_changed(out / "kernel_names.pxi", names_text(found)),
+        write_if_changed(out / "pointwise_loops.pxi", pointwise_text(rows, found)),
+    ]
+
+
+def show(name):
+    """The generated text of one row of the table."""
+    rows = load()
+    if name not in rows:
+        raise KeyError(f"no row {name!r} in the op table")
+    mine = [k for k in kernels(rows) if k.row.name == name]
+    names = loop_names(rows, kernels(rows))
+    parts = []
+    for kernel in mine:
+        parts.append(f"# {kernel.id}: " + "; ".join(dict.fromkeys(f for _, f in kernel.formulas)) + "\n")
+        for t in kernel.types:
+            if names[kernel.name, t.name] == f"{kernel.name}_{t.name}":
+                parts += [element_text(rows, kernel, t), loop_text(rows, kernel, t)]
+            else:
+                parts.append(f"# {t.name}: the loop of {names[kernel.name, t.name]}\n")
+    return "\n".join(parts)

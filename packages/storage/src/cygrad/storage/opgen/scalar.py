@@ -1,0 +1,348 @@
+"""Scalar reading of formulas: what one element of the result is, as typed Cython text.
+
+The same strings have a second, tensor reading in the autograd build. Here a formula becomes the body of an inline
+function over C scalars, printed once per element type; `emit` puts loops around it.
+"""
+import ast
+import math
+from dataclasses import dataclass
+
+from .parse import names_in
+
+
+@dataclass(frozen=True)
+class ElementType:
+    name: str      # suffix of generated functions
+    code: str      # name in core.pxd's DTypeCode
+    c: str         # C type of one element
+    kind: str      # bool | int | float
+    size: int      # bytes
+    wrap: str = ""  # unsigned type in which integer arithmetic wraps around without undefined behaviour
+
+
+# A new element type is a line here and its primitives in vecmath.h.
+ELEMENT_TYPES = (
+    ElementType("b8", "BOOL", "uint8_t", "bool", 1),
+    ElementType("u8", "UINT8", "uint8_t", "int", 1, "uint32_t"),
+    ElementType("i32", "INT32", "int32_t", "int", 4, "uint32_t"),
+    ElementType("i64", "INT64", "int64_t", "int", 8, "uint64_t"),
+    ElementType("f32", "FLOAT32", "float", "float", 4),
+    ElementType("f64", "FLOAT64", "double", "float", 8),
+)
+FLOAT_TYPES = tuple(t for t in ELEMENT_TYPES if t.kind == "float")
+KINDS = {"float": ("float",), "int": ("bool", "int"), "number": ("int", "float"), "all": ("bool", "int", "float")}
+
+
+@dataclass(frozen=True)
+class Primitive:
+    arity: int
+    kinds: tuple           # of the element types that have it
+    result: str = "value"  # value: of the element type; truth: a C truth value
+    heavy: bool = False    # worth gathering strided elements into blocks, so that the vector loop runs
+
+
+_FLOAT, _NUMBER, _ALL = ("float",), ("int", "float"), ("bool", "int", "float")
+PRIMITIVES = {
+    **{name: Primitive(1, _FLOAT, heavy=True)
+       for name in ("exp", "expm1", "log", "log1p", "sin", "cos", "tan", "tanh", "sigmoid", "erf")},
+    "sqrt": Primitive(1, _FLOAT),
+    **{name: Primitive(1, _NUMBER) for name in ("abs", "floor", "ceil", "rint", "trunc", "sign")},
+    **{name: Primitive(1, _ALL, "truth") for name in ("isnan", "isinf", "isfinite")},
+    **{name: Primitive(2, _NUMBER, heavy=True) for name in ("floordiv", "pymod", "cmod", "power")},
+}
+_FOLDED = {"sqrt": math.sqrt, "exp": math.exp, "log": math.log}
+_ARITHMETIC = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*"}
+_BITS = {ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^"}
+_COMPARE = {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
+
+
+class NotScalar(Exception):
+    """The formula has no scalar reading; the message says why."""
+
+
+def constant(node):
+    """The number that a subexpression of numbers, ``pi`` and ``sqrt``, ``exp``, ``log`` stands for, or None."""
+    match node:
+        case ast.Constant(value=bool()):
+            return None
+        case ast.Constant(value=int() | float() as value):
+            return value
+        case ast.Name(id="pi"):
+            return math.pi
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            value = constant(operand)
+            return None if value is None else -value
+        case ast.Call(func=ast.Name(id=name), args=[arg]) if name in _FOLDED:
+            value = constant(arg)
+            return None if value is None else _FOLDED[name](value)
+        case ast.BinOp(left=left, op=op, right=right):
+            a, b = constant(left), constant(right)
+            if a is None or b is None:
+                return None
+            match op:
+                case ast.Add():
+                    return a + b
+                case ast.Sub():
+                    return a - b
+                case ast.Mult():
+                    return a * b
+                case ast.Div():
+                    return a / b
+                case ast.Pow():
+                    return a**b
+    return None
+
+
+class Reading:
+    """Prints formulas over one element type.
+
+    Every printed expression is a pair ``(text, kind)``: kind "value" has the element type, "truth" is a C truth value.
+
+    Parameters
+    ----------
+    rows : dict
+        The op table; pointwise rows may be called by name.
+    type : ElementType
+    names : dict
+        Name -> (text, kind) of everything that the formula may read.
+    """
+
+    def __init__(self, rows, type, names):
+        self.rows, self.type, self.names = rows, type, names
+        self.heavy = False
+
+    def read(self, formula, truth):
+        """The text of `formula`, as a truth value in a byte if `truth`, else as an element."""
+        node = ast.parse(formula, mode="eval").body
+        if truth:
+            text = f"<uint8_t>{self.truth(node)}"
+        else:
+            text = self.value(node)
+        return text[1:-1] if _enclosed(text) else text
+
+    def value(self, node):
+        text, kind = self.expression(node)
+        return text if kind == "value" else f"<{self.type.c}>{text}"
+
+    def truth(self, node):
+        text, kind = self.expression(node)
+        return text if kind == "truth" else f"({text} != 0)"
+
+    def expression(self, node):
+        number = constant(node)
+        if number is not None:
+            return self.literal(number), "value"
+        match node:
+            case ast.Name(id=name):
+                if name not in self.names:
+                    raise NotScalar(f"unknown name {name!r}")
+                return self.names[name]
+            case ast.BinOp(left=left, op=op, right=right):
+                return self.binary(left, op, right)
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                text = self.value(self.no_bool(operand, "-"))
+                if self.type.kind == "int":
+                    return f"<{self.type.c}>(0 - <{self.type.wrap}>{text})", "value"
+                return f"(-{text})", "value"
+            case ast.UnaryOp(op=ast.Invert(), operand=operand):
+                return self.invert(operand)
+            case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARE:
+                return self.compare(left, _COMPARE[type(op)], right)
+            case ast.Call(func=ast.Name(id=name), args=args, keywords=[]):
+                return self.call(name, args)
+        raise NotScalar(f"{ast.unparse(node)!r} is not part of the grammar")
+
+    def literal(self, number):
+        if self.type.kind == "float":
+            if not math.isfinite(number):
+                raise NotScalar(f"the constant {number} is not finite")
+            text = repr(float(number))
+        elif number == int(number):
+            text = repr(int(number))
+        else:
+            raise NotScalar(f"the constant {number} is not an integer, as {self.type.name} needs")
+        return f"(<{self.type.c}>{f'({text})' if text[0] == '-' else text})"
+
+    def no_bool(self, node, symbol):
+        if self.type.kind == "bool":
+            raise NotScalar(f"{symbol!r} is not closed on bool: give the row fwd_bool")
+        return node
+
+    def binary(self, left, op, right):
+        t = self.type
+        if type(op) in _ARITHMETIC:
+            symbol = _ARITHMETIC[type(op)]
+            self.no_bool(left, symbol)
+            a, b = self.value(left), self.value(right)
+            if t.kind == "int":
+                return f"<{t.c}>(<{t.wrap}>{a} {symbol} <{t.wrap}>{b})", "value"
+            return f"({a} {symbol} {b})", "value"
+        if isinstance(op, ast.Div):
+            if t.kind != "float":
+                raise NotScalar(f"'/' on {t.name}: only floating types divide; floordiv is the integer one")
+            return f"({self.value(left)} / {self.value(right)})", "value"
+        if isinstance(op, ast.Pow):
+            return self.call("power", [left, right])
+        if type(op) in _BITS:
+            (a, ka), (b, kb) = self.expression(left), self.expression(right)
+            if ka != kb or (ka == "value" and t.kind == "float"):
+                raise NotScalar(f"{_BITS[type(op)]!r} wants two comparisons or two integers")
+            return f"({a} {_BITS[type(op)]} {b})", ka
+        raise NotScalar(f"operator {type(op).__name__} is not part of the grammar")
+
+    def invert(self, operand):
+        text, kind = self.expression(operand)
+        if kind == "truth":
+            return f"(not {text})", "truth"
+        if self.type.kind != "int":
+            raise NotScalar(f"'~' on {self.type.name}")
+        return f"<{self.type.c}>(~<{self.type.wrap}>{text})", "value"
+
+    def compare(self, left, symbol, right):
+        (a, ka), (b, kb) = self.expression(left), self.expression(right)
+        if ka != kb:
+            a, b = self.value(left), self.value(right)
+        return f"({a} {symbol} {b})", "truth"
+
+    def call(self, name, args):
+        if name == "where":
+            return self.where(args)
+        if name in PRIMITIVES:
+            return self.primitive(name, args)
+        row = self.rows.get(name)
+        if row is None:
+            raise NotScalar(f"unknown function {name!r}")
+        if row.kind != "pointwise":
+            raise NotScalar(f"{name!r} is not a pointwise operation")
+        if len(args) != len(row.params):
+            raise NotScalar(f"{name!r} takes {len(row.params)} arguments, got {len(args)}")
+        if self.type not in row_types(row):
+            raise NotScalar(f"{name!r} has no {self.type.name} kernel")
+        texts = [self.truth(a) if p.type == "mask" else self.value(a) for p, a in zip(row.params, args, strict=True)]
+        self.heavy = True
+        return f"{name}_{self.type.name}({', '.join(texts)})", "truth" if row.out == "bool" else "value"
+
+    def where(self, args):
+        if len(args) != 3:
+            raise NotScalar(f"'where' takes 3 arguments, got {len(args)}")
+        texts = [self.truth(args[0])]
+        kinds = [self.expression(a)[1] for a in args[1:]]
+        if kinds == ["truth", "truth"]:
+            return f"vm_where_b8({', '.join(texts + [self.truth(a) for a in args[1:]])})", "truth"
+        return f"vm_where_{self.type.name}({', '.join(texts + [self.value(a) for a in args[1:]])})", "value"
+
+    def primitive(self, name, args):
+        p = PRIMITIVES[name]
+        if len(args) != p.arity:
+            raise NotScalar(f"{name!r} takes {p.arity} arguments, got {len(args)}")
+        if self.type.kind not in p.kinds:
+            raise NotScalar(f"{name!r} on {self.type.name}")
+        self.heavy |= p.heavy
+        return f"vm_{name}_{self.type.name}({', '.join(self.value(a) for a in args)})", p.result
+
+
+def _enclosed(text):
+    """Whether the first parenthesis closes at the very end."""
+    depth = 0
+    for i, char in enumerate(text):
+        depth += (char == "(") - (char == ")")
+        if depth == 0:
+            return i > 0 and i == len(text) - 1
+    return False
+
+
+def row_types(row):
+    """The element types for which a pointwise row has kernels."""
+    return tuple(t for t in ELEMENT_TYPES if t.kind in KINDS[row.types])
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One kernel of the table: a forward formula, or the formula of one gradient."""
+
+    name: str           # of its functions; its id is K_ + the name in capitals
+    row: object
+    formulas: tuple     # pairs (element type, formula)
+    operands: tuple     # pairs (name, "value" | "truth"), output excluded
+    attrs: tuple        # names of the scalar arguments that a loop reads from attr, in order
+    truth: bool         # the result is a truth value in a byte, whatever the operands are
+
+    @property
+    def id(self):
+        return "K_" + self.name.upper()
+
+    @property
+    def types(self):
+        return tuple(t for t, _ in self.formulas)
+
+    def reading(self, rows, type, positional=False):
+        """(text of the formula, whether it is heavy); `positional` names operands by place, to find equal kernels."""
+        names = {n: (f"o{i}" if positional else n, "value") for i, (n, kind) in enumerate(self.operands)}
+        for n, kind in self.operands:
+            if kind == "truth":
+                names[n] = (f"({names[n][0]} != 0)", "truth")
+        names |= {n: (f"t{i}" if positional else n, "value") for i, n in enumerate(self.attrs)}
+        reading = Reading(rows, type, names)
+        text = reading.read(dict(self.formulas)[type], self.truth)
+        return text, reading.heavy
+
+
+def attr_names(row):
+    """Arguments that reach a loop as doubles, in the order of `attr`."""
+    return tuple(p.name for p in row.args if p.type in ("float", "number", "int", "flag"))
+
+
+def forward_kernel(row):
+    formulas = tuple((t, row.fwd.get(t.kind, row.fwd[""])) for t in row_types(row))
+    operands = tuple((p.name, "truth" if p.type == "mask" else "value") for p in row.inputs)
+    return Kernel(row.name, row, formulas, operands, attr_names(row), row.out == "bool")
+
+
+def gradient_kernel(row, name):
+    """The kernel of ``grad.name``, whatever its formula is; `gradient_plan` says whether it is wanted."""
+    formula = row.grad[name]
+    read = names_in(formula)
+    kinds = {"g": "value"} | dict.fromkeys(row.outputs, "value")
+    kinds |= {p.name: "truth" if p.type == "mask" else "value" for p in row.inputs if p.type in ("t", "tn", "mask")}
+    operands = tuple((n, kinds[n]) for n in read if n in kinds)
+    formulas = tuple((t, formula) for t in FLOAT_TYPES)
+    return Kernel(f"{row.name}_g_{name}", row, formulas, operands, attr_names(row), False)
+
+
+def gradient_plan(rows, row, name):
+    """How the gradient of input `name` is computed without a graph.
+
+    Returns
+    -------
+    tuple
+        ``("pass", None)`` for g itself, ``("constant", value)``, ``("kernel", Kernel)``, or ``("tensor", reason)``
+        for a formula that only its tensor reading can compute. Minus g is the kernel of ``neg``.
+    """
+    formula = row.grad[name]
+    node = ast.parse(formula, mode="eval").body
+    if isinstance(node, ast.Name) and node.id == "g":
+        return "pass", None
+    if constant(node) is not None:
+        return "constant", constant(node)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and ast.unparse(node.operand) == "g":
+        return "kernel", forward_kernel(rows["neg"])
+    kernel = gradient_kernel(row, name)
+    if "g" not in dict(kernel.operands):
+        return "tensor", "the formula does not read g"
+    try:
+        for t in FLOAT_TYPES:
+            kernel.reading(rows, t)
+    except NotScalar as error:
+        return "tensor", str(error)
+    return "kernel", kernel
+
+
+def kernels(rows):
+    """All kernels in table order: the forward ones, then the gradients."""
+    found = [forward_kernel(row) for row in rows.values() if row.kind == "pointwise"]
+    for row in rows.values():
+        for name in row.grad:
+            how, kernel = gradient_plan(rows, row, name)
+            if how == "kernel" and kernel.row is row and kernel.name != row.name:
+                found.append(kernel)
+    return found
