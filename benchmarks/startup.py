@@ -4,6 +4,9 @@
 class Import:
     params = ("numpy", "cygrad")
     param_names = ("library",)
+    number = 1  # a second import in the same process would cost nothing
+    repeat = 10
+    warmup_time = 0
 
     def timeraw_import(self, library):
         return f"import {library}"
