@@ -81,6 +81,7 @@ cdef int meta_like(Meta* y, const Meta* x) except -1        # same shape, stride
 cdef int meta_contig(Meta* y, int ndim, const int64_t* sizes, int dtype) except -1      # row-major; data = NULL
 cdef int meta_dense_like(Meta* y, const Meta* x, int dtype) except -1  # x's stride order if x is dense, else row-major (preserve_format)
 cdef int meta_strided(Meta* y, int ndim, const int64_t* sizes, const int64_t* strides, int dtype, char* data) except -1
+cdef int meta_joint(Meta* y, Meta** ops, int n, int ndim, const int64_t* sizes, int dtype) except -1   # result of broadcast ops: strides ordered as theirs (TensorIterator)
 cdef Storage meta_storage(Meta* y)                          # allocates for a dense y and sets y.data
 cdef bint meta_same_shape(const Meta* a, const Meta* b) noexcept
 cdef object shape_tuple(const Meta* m)                      # Size
@@ -113,9 +114,12 @@ cdef bint is_float(int code) noexcept                       # floating (not comp
 cdef int default_dtype() noexcept
 cdef int set_default(int code) except -1
 
+# ---- threads ------------------------------------------------------------------------------------------------------
+cdef int num_threads() noexcept nogil                       # for a new parallel region; 1 inside one and in a forked child: then enter none
+
 # ---- the iterator -------------------------------------------------------------------------------------------------
 ctypedef void (*Loop)(char** p, const int64_t* st, int64_t n, const double* attr) noexcept nogil
-# p: one pointer an operand, output first; st: byte strides of this dimension; n: count; attr: scalar arguments of the op
+# p: one pointer an operand, output first, not to be changed; st: byte strides of this dimension; n: count; attr: scalar arguments of the op
 
 cdef struct Iter:              # on the stack, never allocated; dimension 0 is the innermost
     int nop

@@ -1,0 +1,23 @@
+# Storage, shape metadata and the broadcasting iterator, as one translation unit so that the small calls are inlined.
+# May cimport: libc, cpython. The contract is core.pxd; the parts below say what each of them keeps true.
+import math
+import operator
+import os
+
+cimport cython
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t, INT64_MIN
+from libc.string cimport memcmp, memcpy, memset
+
+builtin_type = type
+
+include "abi.pxi"
+include "types.pxi"     # dtype, Size, device
+include "memory.pxi"    # block cache, Storage
+include "meta.pxi"      # Meta, broadcasting, overlap
+include "views.pxi"     # view rules
+include "iter.pxi"      # Iter and its drivers
+
+
+def abi():
+    """Stamp of the C declarations that this build was compiled from; dependants compare it at import."""
+    return CYGRAD_STORAGE_ABI

@@ -1,0 +1,392 @@
+# Memory: a cache of freed blocks, and Storage. Everything here runs with the GIL held.
+# Invariant: a block is returned with the byte count it was asked for, which alone says which list it belongs to.
+from libc.stdlib cimport free
+from libc.string cimport memset
+from cpython.object cimport PyObject, PyTypeObject
+
+cdef extern from *:
+    """
+    #include <errno.h>
+    #include <stdint.h>
+    #include <stdlib.h>
+    #include <sys/mman.h>
+
+    #define CYG_HUGE ((size_t)1 << 21)
+
+    /* A mapping of its own for a large block: it goes back to the system whole, and starts on a huge page. */
+    static void* cyg_map(size_t n)
+    {
+        char *p = mmap(NULL, n + CYG_HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        size_t head;
+        if (p == MAP_FAILED) return NULL;
+        head = (CYG_HUGE - ((uintptr_t)p & (CYG_HUGE - 1))) & (CYG_HUGE - 1);
+        if (head) munmap(p, head);
+        munmap(p + head + n, CYG_HUGE - head);
+        p += head;
+    #ifdef MADV_HUGEPAGE
+        madvise(p, n, MADV_HUGEPAGE);
+    #endif
+        return p;
+    }
+
+    static void* cyg_aligned(size_t n)
+    {
+        void *p;
+        return posix_memalign(&p, 64, n) ? NULL : p;
+    }
+
+    static void cyg_unmap(void *p, size_t n) { munmap(p, n); }
+
+    /* floor(log2(n)), n > 0 */
+    static int cyg_log2(uint64_t n) { return 63 - __builtin_clzll(n); }
+    """
+    enum: CYG_HUGE
+    void* cyg_map(size_t n) noexcept
+    void* cyg_aligned(size_t n) noexcept
+    void cyg_unmap(void* p, size_t n) noexcept
+    int cyg_log2(uint64_t n) noexcept
+
+cdef enum:
+    SMALL = 4096           # bytes; up to here a class holds multiples of 64
+    N_SMALL = 64
+    DEPTH = 64             # freed blocks kept in each small class: 8.3 MB if all are full
+    N_LARGE = 408          # 8 classes an octave, from 2**12 to 2**63
+    MAX_AGE = 20000        # large allocations after which an unused block is given back
+
+cdef int64_t LARGEST = <int64_t>1 << 62
+cdef int64_t CACHE_CAP = <int64_t>256 << 20
+
+cdef struct Free:          # lives inside the freed large block itself
+    Free* newer            # all classes, by the time of freeing
+    Free* older
+    Free* above            # same class, above = freed later
+    Free* below
+    int64_t size
+    int64_t stamp
+    int cls
+
+cdef uint8_t small_count[N_SMALL]
+cdef void* small_slot[N_SMALL][DEPTH]
+cdef Free* large_top[N_LARGE]
+cdef Free* newest = NULL
+cdef Free* oldest = NULL
+cdef int64_t clock_ = 0        # counts large allocations
+cdef int64_t held_large = 0    # bytes in the large cache
+cdef int64_t live_bytes = 0    # handed out, as asked for
+cdef int64_t peak_bytes = 0
+cdef int64_t live_storages = 0
+
+
+cdef inline int large_class(int64_t nbytes, int64_t* size) noexcept:
+    """Class of a block above SMALL bytes; its size, at most an eighth more than asked for, goes to `size`."""
+    cdef uint64_t last = <uint64_t>nbytes - 1
+    cdef int e = cyg_log2(last)
+    cdef int64_t eighth = <int64_t>(last >> (e - 3))
+    size[0] = (eighth + 1) << (e - 3)
+    return (e - 12) * 8 + <int>eighth - 8
+
+
+cdef void unlink(Free* f) noexcept:
+    global newest, oldest, held_large
+    if f.newer == NULL:
+        newest = f.older
+    else:
+        f.newer.older = f.older
+    if f.older == NULL:
+        oldest = f.newer
+    else:
+        f.older.newer = f.newer
+    if f.above == NULL:
+        large_top[f.cls] = f.below
+    else:
+        f.above.below = f.below
+    if f.below != NULL:
+        f.below.above = f.above
+    held_large -= f.size
+
+
+cdef void give_back(void* p, int64_t size) noexcept:
+    if size >= CYG_HUGE:
+        cyg_unmap(p, size)
+    else:
+        free(p)
+
+
+cdef void evict() noexcept:
+    cdef Free* f = oldest
+    unlink(f)
+    give_back(f, f.size)
+
+
+cdef void* large_alloc(int64_t nbytes) noexcept:
+    global clock_
+    cdef int64_t size
+    cdef int cls
+    cdef void* p
+    if nbytes > LARGEST:
+        return NULL
+    cls = large_class(nbytes, &size)
+    clock_ += 1
+    while oldest != NULL and clock_ - oldest.stamp > MAX_AGE:
+        evict()
+    if large_top[cls] != NULL:
+        p = large_top[cls]
+        unlink(large_top[cls])
+        return p
+    p = cyg_map(size) if size >= CYG_HUGE else cyg_aligned(size)
+    if p == NULL and oldest != NULL:   # what the cache holds may be what is missing
+        while oldest != NULL:
+            evict()
+        p = cyg_map(size) if size >= CYG_HUGE else cyg_aligned(size)
+    return p
+
+
+cdef void large_free(void* p, int64_t nbytes) noexcept:
+    global newest, oldest, held_large
+    cdef int64_t size
+    cdef int cls = large_class(nbytes, &size)
+    cdef Free* f = <Free*>p
+    if size > CACHE_CAP:
+        give_back(p, size)
+        return
+    while held_large + size > CACHE_CAP:
+        evict()
+    f.size, f.cls, f.stamp = size, cls, clock_
+    f.newer, f.older = NULL, newest
+    if newest == NULL:
+        oldest = f
+    else:
+        newest.newer = f
+    newest = f
+    f.above, f.below = NULL, large_top[cls]
+    if f.below != NULL:
+        f.below.above = f
+    large_top[cls] = f
+    held_large += size
+
+
+cdef void* block_alloc(int64_t nbytes) noexcept:
+    global live_bytes, peak_bytes
+    cdef int c
+    cdef void* p
+    if nbytes <= SMALL:
+        if nbytes <= 0:
+            return NULL
+        c = <int>((nbytes - 1) >> 6)
+        if small_count[c]:
+            small_count[c] -= 1
+            p = small_slot[c][small_count[c]]
+        else:
+            p = cyg_aligned((c + 1) << 6)
+    else:
+        p = large_alloc(nbytes)
+    if p != NULL:
+        live_bytes += nbytes
+        if live_bytes > peak_bytes:
+            peak_bytes = live_bytes
+    return p
+
+
+cdef void block_free(void* p, int64_t nbytes) noexcept:
+    global live_bytes
+    cdef int c
+    if p == NULL:
+        return
+    live_bytes -= nbytes
+    if nbytes > SMALL:
+        large_free(p, nbytes)
+        return
+    c = <int>((nbytes - 1) >> 6)
+    if small_count[c] < DEPTH:
+        small_slot[c][small_count[c]] = p
+        small_count[c] += 1
+    else:
+        free(p)
+
+
+def empty_cache():
+    """Give all cached free blocks back to the system. Live tensors keep their memory."""
+    cdef int c, i
+    for c in range(N_SMALL):
+        for i in range(small_count[c]):
+            free(small_slot[c][i])
+        small_count[c] = 0
+    while oldest != NULL:
+        evict()
+
+
+def memory_stats():
+    """What the allocator holds.
+
+    Returns
+    -------
+    dict
+        ``live_bytes``: bytes in use, as asked for; ``peak_bytes``: the largest value that it had since the start or
+        since `reset_peak`; ``cached_bytes``: bytes of freed blocks kept for reuse; ``live_storages``: number of
+        `Storage` objects.
+    """
+    cdef int c
+    cdef int64_t small = 0
+    for c in range(N_SMALL):
+        small += <int64_t>small_count[c] * (c + 1) * 64
+    return {"live_bytes": live_bytes, "peak_bytes": peak_bytes, "cached_bytes": small + held_large,
+            "live_storages": live_storages}
+
+
+def reset_peak():
+    """Let ``memory_stats()["peak_bytes"]`` start again from the bytes now in use."""
+    global peak_bytes
+    peak_bytes = live_bytes
+
+
+# ---- Storage --------------------------------------------------------------------------------------------------------
+cdef enum:                 # Storage.kind
+    EMPTY = 0              # nothing to give back
+    BLOCK = 1              # from block_alloc
+    BORROWED = 2           # belongs to `owner`
+
+
+cdef int out_of_memory(int64_t nbytes) except -1:
+    raise RuntimeError(f"can't allocate memory: you tried to allocate {nbytes} bytes; {live_bytes} bytes are in use by tensors")
+
+
+cdef Storage storage_new(int64_t nbytes):
+    cdef Storage s = Storage.__new__(Storage)
+    if nbytes > 0:
+        s.ptr = <char*>block_alloc(nbytes)
+        if s.ptr == NULL:
+            out_of_memory(nbytes)
+        s.kind = BLOCK
+        s.nbytes = nbytes
+    return s
+
+
+cdef Storage storage_borrow(char* ptr, int64_t nbytes, object owner, bint readonly):
+    cdef Storage s = Storage.__new__(Storage)
+    s.ptr = ptr
+    s.nbytes = nbytes
+    s.kind = BORROWED
+    s.readonly = readonly
+    s.owner = owner
+    return s
+
+
+cdef int storage_index(Storage s, object index, int64_t* at) except -1:
+    """Byte position of a Python index."""
+    cdef int64_t i
+    try:
+        i = index
+    except OverflowError:
+        i = s.nbytes
+    if i < -s.nbytes or i >= s.nbytes:
+        raise IndexError(f"index {index} is out of range for a storage of {s.nbytes} bytes")
+    at[0] = i + s.nbytes if i < 0 else i
+    return 0
+
+
+@cython.final
+@cython.no_gc
+@cython.freelist(512)
+cdef class Storage:
+    """One contiguous block of memory, counted in bytes: what PyTorch calls ``UntypedStorage``.
+
+    Tensors hold a reference to it and describe how their elements lie in it. Made by tensors, or here.
+
+    Parameters
+    ----------
+    nbytes : int
+        Size; the bytes are not initialised. Negative sizes raise RuntimeError.
+    """
+    def __cinit__(self):
+        global live_storages
+        live_storages += 1
+
+    def __init__(self, int64_t nbytes=0):
+        if self.ptr != NULL or self.kind != EMPTY:
+            raise RuntimeError("a storage is initialised once")
+        if nbytes < 0:
+            raise RuntimeError(f"a storage of {nbytes} bytes: its size must not be negative")
+        if nbytes > 0:
+            self.ptr = <char*>block_alloc(nbytes)
+            if self.ptr == NULL:
+                out_of_memory(nbytes)
+            self.kind = BLOCK
+            self.nbytes = nbytes
+
+    def __dealloc__(self):
+        global live_storages
+        live_storages -= 1
+        if self.kind == BLOCK:
+            block_free(self.ptr, self.nbytes)
+
+    def _count_bytes(self):
+        """Size in bytes."""
+        return self.nbytes
+
+    def data_ptr(self):
+        """Address of the first byte; 0 when the storage is empty."""
+        return <uint64_t>self.ptr
+
+    def __len__(self):
+        return self.nbytes
+
+    def size(self):
+        """Size in bytes."""
+        return self.nbytes
+
+    def element_size(self):
+        """1: the elements of an untyped storage are bytes."""
+        return 1
+
+    @property
+    def device(self):
+        """Where the memory lies."""
+        return CPU
+
+    @property
+    def _version(self):
+        """Number of in-place writes through tensors so far."""
+        return self.version
+
+    @property
+    def _readonly(self):
+        """Whether the memory was borrowed from an object that forbids writing."""
+        return self.readonly != 0
+
+    def tolist(self):
+        """The bytes as a list of int."""
+        return [<uint8_t>self.ptr[i] for i in range(self.nbytes)]
+
+    def __getitem__(self, index):
+        cdef int64_t i
+        if isinstance(index, slice):
+            start, stop, step = index.indices(self.nbytes)
+            if step != 1:
+                raise RuntimeError(f"a storage is sliced with step 1, not {step}")
+            i = start
+            return storage_borrow(self.ptr + i, max(stop - start, 0), self, self.readonly)
+        storage_index(self, index, &i)
+        return <uint8_t>self.ptr[i]
+
+    def __setitem__(self, index, value):
+        cdef int64_t i, n
+        cdef uint8_t byte = value
+        if self.readonly:
+            raise RuntimeError("this storage was borrowed from read-only memory and cannot be written")
+        if isinstance(index, slice):
+            start, stop, step = index.indices(self.nbytes)
+            if step != 1:
+                raise RuntimeError(f"a storage is sliced with step 1, not {step}")
+            i, n = start, max(stop - start, 0)
+            memset(self.ptr + i, byte, n)
+        else:
+            storage_index(self, index, &i)
+            self.ptr[i] = <char>byte
+        self.version += 1
+
+    def __repr__(self):
+        return "".join(f" {b}\n" for b in self.tolist()) + f"[torch.storage.UntypedStorage(device=cpu) of size {self.nbytes}]"
+
+
+# The C field holds the name `nbytes`, so the method that Python calls by that name is entered by hand.
+(<dict>(<PyTypeObject*>Storage).tp_dict)["nbytes"] = (<dict>(<PyTypeObject*>Storage).tp_dict).pop("_count_bytes")

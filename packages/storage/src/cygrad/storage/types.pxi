@@ -1,0 +1,273 @@
+# Element types, Size and device: the small immutable values that describe a tensor.
+from cpython.object cimport PyObject, PyTypeObject
+from cpython.ref cimport Py_INCREF
+from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
+from cpython.long cimport PyLong_FromLongLong
+
+cdef extern from *:
+    """
+    /* A tuple subclass without fields is allocated and filled like a tuple. */
+    static PyObject* cyg_size_alloc(PyObject* type, Py_ssize_t n)
+    {
+        return ((PyTypeObject*)type)->tp_alloc((PyTypeObject*)type, n);
+    }
+    """
+    object cyg_size_alloc(object type, Py_ssize_t n)
+
+cdef PyObject* dtype_table[N_DTYPES]
+cdef bint dtype_open = False       # instances are made while this module is being initialised only
+cdef int default_code = FLOAT32
+
+
+cdef class dtype:
+    """The type of a tensor's elements; there is exactly one object for each type.
+
+    Attributes
+    ----------
+    itemsize : int
+        Bytes of one element.
+    is_floating_point, is_complex, is_signed : bool
+        Kind of number.
+    """
+    def __cinit__(self):
+        if not dtype_open:
+            raise TypeError("a dtype cannot be made, only taken: float32, int64, bool, ...")
+
+    def __repr__(self):
+        return "torch." + self.name
+
+    def __reduce__(self):
+        return dtype_by_name, (self.name,)
+
+    def __hash__(self):
+        return <Py_ssize_t><void*>self >> 4
+
+    def __eq__(self, other):
+        return self is other
+
+
+cdef dict make_dtypes():
+    global dtype_open
+    cdef dtype d
+    cdef dict found = {}
+    names = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64",
+             "complex128")
+    dtype_open = True
+    for code, name in enumerate(names):
+        d = dtype.__new__(dtype)
+        d.code, d.name, d.itemsize = code, name, ITEMSIZE[code]
+        d.is_floating_point = FLOAT16 <= code <= FLOAT64
+        d.is_complex = code >= COMPLEX64
+        d.is_signed = code not in (BOOL, UINT8)
+        Py_INCREF(d)
+        dtype_table[code] = <PyObject*>d
+        found[name] = d
+    dtype_open = False
+    return found
+
+cdef dict ALL_DTYPES = make_dtypes()
+
+# Public names, aliases included, of the types that have kernels.
+dtypes = {name: ALL_DTYPES[name] for name in ("bool", "uint8", "int32", "int64", "float32", "float64")}
+dtypes.update(int=dtypes["int32"], long=dtypes["int64"], float=dtypes["float32"], double=dtypes["float64"])
+
+
+def dtype_by_name(name):
+    """The dtype called `name`, as pickles store it."""
+    return ALL_DTYPES[name]
+
+
+cdef dtype dtype_object(int code):
+    return <dtype>dtype_table[code]
+
+
+cdef int dtype_code(object o) except -1:
+    if type(o) is dtype:
+        return (<dtype>o).code
+    if o is float:
+        return FLOAT64
+    if o is int:
+        return INT64
+    if o is bool:
+        return BOOL
+    raise TypeError(f"dtype must be one of {', '.join(f'torch.{n}' for n in dtypes)} or Python's bool, int, float; got "
+                    f"{o!r} of type {type(o).__name__}")
+
+
+cdef int promote(int a, int b) noexcept:
+    cdef int low = a if a < b else b
+    cdef int high = b if a < b else a
+    if low == UINT8 and high == INT8:
+        return INT16
+    if low == FLOAT16 and high == BFLOAT16:
+        return FLOAT32
+    if low == FLOAT64 and high == COMPLEX64:
+        return COMPLEX128
+    return high
+
+
+cdef bint is_float(int code) noexcept:
+    return FLOAT16 <= code <= FLOAT64
+
+
+cdef int default_dtype() noexcept:
+    return default_code
+
+
+cdef int set_default(int code) except -1:
+    global default_code
+    if not is_float(code):
+        raise TypeError(f"the default dtype must be a floating-point type, got {dtype_object(code)!r}")
+    default_code = code
+    return 0
+
+
+def get_default_dtype():
+    """The floating type that Python floats become."""
+    return dtype_object(default_code)
+
+
+def set_default_dtype(d):
+    """Choose the floating type that Python floats become.
+
+    Raises
+    ------
+    TypeError
+        If `d` is no floating-point dtype.
+    """
+    if not isinstance(d, dtype):
+        raise TypeError(f"the default dtype must be a floating-point dtype, got {d!r}")
+    set_default(dtype_code(d))
+
+
+def promote_types(a, b):
+    """The smallest dtype that holds the values of both."""
+    if not isinstance(a, dtype) or not isinstance(b, dtype):
+        raise TypeError(f"promote_types takes two dtypes, got {type(a).__name__} and {type(b).__name__}")
+    return dtype_object(promote(dtype_code(a), dtype_code(b)))
+
+
+# ---- Size ------------------------------------------------------------------------------------------------------------
+class Size(tuple):
+    """Sizes of the dimensions of a tensor: a tuple of int that prints as ``torch.Size([...])``."""
+    __slots__ = ()
+    __module__ = "cygrad.storage"
+
+    def __new__(cls, sizes=()):
+        sizes = tuple(sizes)
+        for i, s in enumerate(sizes):
+            if not hasattr(s, "__index__"):
+                raise TypeError(f"torch.Size() takes integers, but item {i} is {s!r} of type {type(s).__name__}")
+        return tuple.__new__(cls, [operator.index(s) for s in sizes])
+
+    def __repr__(self):
+        return f"torch.Size([{', '.join(map(str, self))}])"
+
+    def __reduce__(self):
+        return type(self), (tuple(self),)
+
+    def __getitem__(self, index):
+        found = tuple.__getitem__(self, index)
+        return tuple.__new__(Size, found) if type(found) is tuple else found
+
+    def __add__(self, other):
+        if not isinstance(other, tuple):
+            raise TypeError(f"a Size can be joined with a tuple, not with {type(other).__name__}")
+        return Size(tuple.__add__(self, other))
+
+    def __radd__(self, other):
+        if not isinstance(other, tuple):
+            raise TypeError(f"a Size can be joined with a tuple, not with {type(other).__name__}")
+        return Size(tuple(other) + tuple(self))
+
+    def __mul__(self, times):
+        return Size(tuple.__mul__(self, times))
+
+    __rmul__ = __mul__
+
+    def numel(self):
+        """Number of elements: the product of the sizes."""
+        return math.prod(self)
+
+
+cdef object size_of(int n, const int64_t* x):
+    cdef object t = cyg_size_alloc(Size, n)
+    cdef int i
+    for i in range(n):
+        v = PyLong_FromLongLong(x[i])
+        Py_INCREF(v)
+        PyTuple_SET_ITEM(t, i, v)
+    return t
+
+
+cdef object tuple_of(int n, const int64_t* x):
+    cdef tuple t = PyTuple_New(n)
+    cdef int i
+    for i in range(n):
+        v = PyLong_FromLongLong(x[i])
+        Py_INCREF(v)
+        PyTuple_SET_ITEM(t, i, v)
+    return t
+
+
+cdef str listed(int n, const int64_t* x):
+    """``[2, 3]``, for messages."""
+    return "[" + ", ".join([str(x[i]) for i in range(n)]) + "]"
+
+
+# ---- device ----------------------------------------------------------------------------------------------------------
+@cython.final
+cdef class device:
+    """Where a tensor's memory lies.
+
+    Parameters
+    ----------
+    type : str or device
+        ``"cpu"``, or ``"cpu:0"`` with an index.
+    index : int, optional
+
+    Raises
+    ------
+    RuntimeError
+        If there is no such device.
+    """
+    cdef readonly str type
+    cdef readonly object index
+
+    def __init__(self, type, index=None):
+        if isinstance(type, device):
+            type, index = (<device>type).type, (<device>type).index
+        if not isinstance(type, str):
+            raise TypeError(f"a device is named by a str like 'cpu', got {type!r} of type {builtin_type(type).__name__}")
+        name, colon, number = type.partition(":")
+        if colon:
+            if index is not None:
+                raise RuntimeError(f"the device {type!r} already has an index; a second one was given: {index}")
+            if not number.isdecimal():
+                raise RuntimeError(f"{type!r} is no device: the part behind the colon must be a number")
+            index = int(number)
+        if name != "cpu":
+            raise RuntimeError(f"there is no device {type!r} here; the devices are: 'cpu'")
+        if index is not None and (not isinstance(index, int) or index < 0):
+            raise RuntimeError(f"a device index is a non-negative int, got {index!r}")
+        self.type = name
+        self.index = index
+
+    def __repr__(self):
+        tail = "" if self.index is None else f", index={self.index}"
+        return f"device(type='{self.type}'{tail})"
+
+    def __str__(self):
+        return self.type if self.index is None else f"{self.type}:{self.index}"
+
+    def __eq__(self, other):
+        return isinstance(other, device) and self.type == (<device>other).type and self.index == (<device>other).index
+
+    def __hash__(self):
+        return hash((self.type, self.index))
+
+    def __reduce__(self):
+        return device, ((self.type,) if self.index is None else (self.type, self.index))
+
+
+CPU = device("cpu")
