@@ -1,4 +1,4 @@
-"""The compiler turned the pointwise loops into vector code: the disassembly shows registers as wide as the options allow.
+"""The compiler turned the pointwise loops into vector code: registers are as wide as the options allow.
 
 A loop that falls back to one element at a time still gives right results, so no other test would notice.
 """
