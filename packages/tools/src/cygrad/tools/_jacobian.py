@@ -103,7 +103,7 @@ def difference(problem, array, index, step, output, recorded_only=True):
     finally:
         array[index] = before
     if high == low:
-        raise GradcheckError(f"gradcheck: eps={step:g} is lost in rounding beside an input element of {float(before):g}")
+        raise GradcheckError(f"gradcheck: eps={step:g} is lost in rounding beside an input of {float(before):g}")
     return list(zip(up, down, strict=True)), high - low
 
 
@@ -165,9 +165,9 @@ def vector_jacobian(problem, j, y, v):
         same = np.array_equal(first[position], second[position], equal_nan=True)
         if not same and not np.all(spread <= problem.nondet_tol):
             raise GradcheckError(
-                f"gradcheck: backward is not deterministic: two runs from the same gradient of {problem.output_name(j)} "
-                f"gave gradients of {problem.input_name(i)} that differ by up to {np.max(spread):.3g} "
-                f"(nondet_tol={problem.nondet_tol:g})"
+                "gradcheck: backward is not deterministic: two runs from the same gradient of "
+                f"{problem.output_name(j)} gave gradients of {problem.input_name(i)} that differ by up to "
+                f"{np.max(spread):.3g} (nondet_tol={problem.nondet_tol:g})"
             )
     return first
 

@@ -1,4 +1,4 @@
-"""What a failed gradient check says: where the Jacobians differ, by how much, and whether formula or step is at fault."""
+"""What a failed gradient check says: where Jacobians differ, by how much, and whether formula or step is at fault."""
 
 import numpy as np
 
@@ -83,7 +83,7 @@ def _pattern(analytical, numerical):
     factor = f"{float(np.median(ratio)):.5g}"
     if factor == "-1":
         return " All failing elements have the opposite sign by backward."
-    return f" All failing elements are {factor} times too large by backward: a factor."
+    return f" All failing elements are {factor} times what they should be by backward: a factor is wrong."
 
 
 def _try_steps(problem, j, i, element):

@@ -201,7 +201,7 @@ fast_mode, masked
 def _refuse_unavailable(caller, **options):
     for name, wanted in options.items():
         if wanted:
-            raise NotImplementedError(f"{caller}: {name}=True is not available; only reverse mode can be checked so far")
+            raise NotImplementedError(f"{caller}: {name}=True is not available yet; only reverse mode can be checked")
 
 
 def _as_tuple(inputs):
@@ -244,7 +244,7 @@ def _check_inputs(problem):
     for i in problem.checked:
         x = problem.inputs[i]
         if not x.is_floating_point():
-            raise NotImplementedError(f"gradcheck: input {i} is {x.dtype}; only real floating point can be checked so far")
+            raise NotImplementedError(f"gradcheck: input {i} is {x.dtype}; only real floating point can be checked yet")
         if x.dtype != cygrad.float64:
             warnings.warn(
                 f"gradcheck: input {i} is {x.dtype}, which has too few digits for finite differences with "
@@ -270,7 +270,7 @@ def _refuse_shared_memory(problem):
                 continue
             if np.shares_memory(arrays[i], arrays[k]):
                 raise RuntimeError(
-                    f"gradcheck: inputs {i} and {k} share memory, so that moving one moves the other; pass a copy of one"
+                    f"gradcheck: inputs {i} and {k} share memory: moving one moves the other; pass a copy of one"
                 )
 
 
