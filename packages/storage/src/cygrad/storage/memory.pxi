@@ -334,6 +334,10 @@ cdef class Storage:
         """Size in bytes."""
         return self.nbytes
 
+    def untyped(self):
+        """The storage itself."""
+        return self
+
     def element_size(self):
         """1: the elements of an untyped storage are bytes."""
         return 1
@@ -370,7 +374,10 @@ cdef class Storage:
 
     def __setitem__(self, index, value):
         cdef int64_t i, n
-        cdef uint8_t byte = value
+        cdef uint8_t byte
+        if not isinstance(value, int):
+            raise RuntimeError(f"the content of an untyped storage is set to an int, got {value!r} of type {builtin_type(value).__name__}")
+        byte = value & 255
         if self.readonly:
             raise RuntimeError("this storage was borrowed from read-only memory and cannot be written")
         if isinstance(index, slice):

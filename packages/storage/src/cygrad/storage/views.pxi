@@ -121,7 +121,7 @@ cdef int view_expand(Meta* y, const Meta* x, int nd, const int64_t* sizes) excep
                 want = old
         else:
             old = 1
-            strides[d] = full[d + 1] * strides[d + 1] if d + 1 < nd else 1
+            strides[d] = full[d + 1] * strides[d + 1] if x.ndim > 0 else 0
             if want == -1:
                 raise RuntimeError(f"expand: -1 keeps a size, but dimension {d} of {listed(nd, sizes)} is a new one in front of "
                                    f"the tensor's shape {listed(x.ndim, x.sizes)}")

@@ -1,0 +1,216 @@
+# Memory shared with other libraries, in both directions, without copying.
+from cpython.buffer cimport (Py_buffer, PyBUF_FORMAT, PyBUF_F_CONTIGUOUS, PyBUF_FULL_RO, PyBUF_ND, PyBUF_STRIDES, PyBUF_WRITABLE,
+                             PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer)
+from libc.stdint cimport int64_t
+from cygrad.storage.core cimport (
+    CONTIGUOUS, ITEMSIZE, MAXDIM, Meta, Storage, block_alloc, block_free, dtype_code, dtype_object, meta_clear, meta_strided,
+    shape_tuple, storage_borrow, stride_tuple)
+from cygrad.storage.core import dtypes
+
+include "abi.pxi"
+
+check_storage_abi("cygrad.storage.interop")
+
+cdef extern from *:
+    """
+    /* Format letters of the struct module by dtype code; bfloat16 has none. "l" is what NumPy calls its 8-byte integer. */
+    static const char* const CYG_FORMAT[12] = {"?", "B", "b", "h", "i", sizeof(long) == 8 ? "l" : "q", "e", NULL, "f", "d", "Zf", "Zd"};
+    #define CYG_BIG_ENDIAN (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__)
+    """
+    const char* CYG_FORMAT[12]
+    bint CYG_BIG_ENDIAN
+
+cdef dict ACCEPTED = {d.code: d for d in dtypes.values()}
+
+
+cdef str name_of(object obj):
+    """How messages call what was given: ndarrays by their element type."""
+    kind = getattr(obj, "dtype", None)
+    return type(obj).__name__ + ("" if kind is None else f" of type {kind}")
+
+
+cdef int bad_type(object obj, str reason) except -1:
+    names = ", ".join(ACCEPTED[c].name for c in sorted(ACCEPTED))
+    raise TypeError(f"can't share memory with {name_of(obj)}: {reason}; the supported element types are: {names}")
+
+
+cdef int code_of_format(object obj, const Py_buffer* view) except -1:
+    """The dtype code that a buffer's format string stands for."""
+    cdef str text = "B" if view.format == NULL else view.format.decode()
+    cdef str order = text[0] if text[0] in "@=<>!" else "@"
+    cdef str kind = text[1:] if text[0] in "@=<>!" else text
+    cdef bint big = order in ">!"
+    cdef int code
+    if order not in "@=" and big != CYG_BIG_ENDIAN and view.itemsize > 1:
+        raise ValueError(f"{name_of(obj)} has a byte order different from this machine's; convert it first, in NumPy with "
+                         f".astype(a.dtype.newbyteorder('='))")
+    if len(kind) == 1 and kind in "bhilqn":
+        code = {1: 2, 2: 3, 4: 4, 8: 5}[view.itemsize]
+    else:
+        code = {"?": 0, "B": 1, "e": 6, "f": 8, "d": 9, "Zf": 10, "Zd": 11}.get(kind, -1)
+    if code not in ACCEPTED:
+        bad_type(obj, f"its elements have the buffer format {text!r}")
+    return code
+
+
+cdef class Lease:
+    # owned by the Storage that views the memory; while it lives, the exporter may neither move nor resize it
+    cdef Py_buffer view
+    cdef bint held
+
+    def __dealloc__(self):
+        if self.held:
+            PyBuffer_Release(&self.view)
+
+
+cdef Lease lease(object obj, int flags):
+    cdef Lease x = Lease.__new__(Lease)
+    PyObject_GetBuffer(obj, &x.view, flags)
+    x.held = True
+    return x
+
+
+cdef Storage storage_of_buffer(Meta* y, object obj):
+    cdef Lease x
+    cdef Py_buffer* view
+    cdef int64_t sizes[MAXDIM]
+    cdef int64_t strides[MAXDIM]
+    cdef int64_t last = 0, step
+    cdef int d, code
+    if not PyObject_CheckBuffer(obj):
+        raise TypeError(f"can't share memory with {name_of(obj)}: it has no buffer protocol")
+    try:
+        x = lease(obj, PyBUF_FULL_RO)
+    except ValueError as e:      # NumPy's answer for element types that no format letter describes
+        bad_type(obj, str(e))
+    view = &x.view
+    step = view.itemsize
+    code = code_of_format(obj, view)
+    if view.ndim > MAXDIM:
+        raise RuntimeError(f"a tensor has at most {MAXDIM} dimensions, {name_of(obj)} has {view.ndim}")
+    if view.suboffsets != NULL:
+        raise ValueError(f"{name_of(obj)} is an array of pointers to rows; one block of memory is wanted")
+    for d in range(view.ndim - 1, -1, -1):
+        sizes[d] = view.shape[d] if view.shape != NULL else view.len // view.itemsize
+        strides[d] = view.strides[d] if view.strides != NULL else step
+        step *= sizes[d]
+        if strides[d] < 0:
+            raise ValueError(f"{name_of(obj)} has the negative stride {strides[d]} at dimension {d}, and tensors with negative strides "
+                             f"are not supported; make a copy first, in NumPy with .copy()")
+        if strides[d] % view.itemsize:
+            raise ValueError(f"{name_of(obj)} has strides that are not a multiple of the element byte size {view.itemsize}: stride "
+                             f"{strides[d]} at dimension {d}; make a copy first, in NumPy with .copy()")
+        strides[d] //= view.itemsize
+        last += (sizes[d] - 1) * strides[d]
+    meta_strided(y, view.ndim, sizes, strides, code, <char*>view.buf)
+    return storage_borrow(<char*>view.buf, (last + 1) * view.itemsize if y.numel else 0, x, view.readonly)
+
+
+def storage_from_buffer(obj):
+    """Share the memory of an array.
+
+    Parameters
+    ----------
+    obj : object with the buffer protocol
+        A NumPy array, ``array.array``, ``memoryview``, ``bytearray``, ... It stays alive, and may not be resized, as long as
+        the storage lives.
+
+    Returns
+    -------
+    tuple
+        ``(storage, sizes, strides, dtype)``, strides in elements.
+
+    Raises
+    ------
+    TypeError
+        No buffer, or an element type that tensors do not have.
+    ValueError
+        Foreign byte order, negative strides, or strides that do not fall on elements.
+    """
+    cdef Meta m
+    cdef Storage s = storage_of_buffer(&m, obj)
+    try:
+        return s, shape_tuple(&m), stride_tuple(&m), dtype_object(m.dtype)
+    finally:
+        meta_clear(&m)
+
+
+def storage_from_bytes(obj, dtype, int64_t count=-1, int64_t offset=0):
+    """Share a run of raw bytes, read as elements of `dtype`.
+
+    Parameters
+    ----------
+    obj : object with the buffer protocol
+        Its bytes must be contiguous.
+    dtype : dtype
+        Element type.
+    count : int
+        Number of elements; -1 takes all that follow.
+    offset : int
+        First byte.
+
+    Returns
+    -------
+    tuple
+        ``(storage, count)``
+
+    Raises
+    ------
+    ValueError
+        No buffer, not contiguous, no bytes, or bytes and elements do not fit.
+    """
+    cdef int code = dtype_code(dtype)
+    cdef int64_t item = ITEMSIZE[code], n
+    cdef Lease x
+    if not PyObject_CheckBuffer(obj):
+        raise ValueError(f"a buffer is wanted: {type(obj).__name__} does not implement the buffer protocol")
+    x = lease(obj, PyBUF_ND)
+    n = x.view.len
+    if n == 0 or count == 0:
+        raise ValueError(f"both the buffer's length ({n} bytes) and count ({count}) must be other than 0")
+    if offset < 0 or offset >= n:
+        raise ValueError(f"offset {offset} must not be negative and must lie inside the buffer of {n} bytes")
+    if count < 0:
+        if (n - offset) % item:
+            raise ValueError(f"the buffer's {n} bytes after offset {offset} are no multiple of the element size {item} of {dtype!r}")
+        count = (n - offset) // item
+    if count > (n - offset) // item:
+        raise ValueError(f"{count} elements of {item} bytes after offset {offset} were asked for, but the buffer has {n} bytes")
+    return storage_borrow(<char*>x.view.buf + offset, count * item, x, x.view.readonly), count
+
+
+# ---- out -------------------------------------------------------------------------------------------------------------
+cdef int export_buffer(Py_buffer* view, object owner, const Meta* m, Storage s, int flags) except -1:
+    cdef int64_t* shape
+    cdef int d
+    view.obj = None
+    if CYG_FORMAT[m.dtype] == NULL:
+        raise BufferError(f"the buffer protocol has no format for {dtype_object(m.dtype)!r}")
+    if flags & PyBUF_WRITABLE and s.readonly:
+        raise BufferError("a writable buffer was asked for, but the memory is read-only")
+    if flags & PyBUF_STRIDES != PyBUF_STRIDES and not m.flags & CONTIGUOUS:
+        raise BufferError("the tensor is not contiguous, and the consumer cannot follow strides")
+    if flags & PyBUF_F_CONTIGUOUS == PyBUF_F_CONTIGUOUS and m.ndim > 1:
+        raise BufferError("a buffer in Fortran order was asked for")
+    shape = <int64_t*>block_alloc(16 * m.ndim + 16)
+    if shape == NULL:
+        raise MemoryError()
+    for d in range(m.ndim):
+        shape[d] = m.sizes[d]
+        shape[m.ndim + d] = m.strides[d] * ITEMSIZE[m.dtype]
+    view.buf = m.data
+    view.obj = owner
+    view.len = m.numel * ITEMSIZE[m.dtype]
+    view.itemsize = ITEMSIZE[m.dtype]
+    view.readonly = s.readonly
+    view.ndim = m.ndim
+    view.format = <char*>CYG_FORMAT[m.dtype] if flags & PyBUF_FORMAT else NULL
+    view.shape = <Py_ssize_t*>shape
+    view.strides = <Py_ssize_t*>shape + m.ndim if flags & PyBUF_STRIDES == PyBUF_STRIDES else NULL
+    view.suboffsets = NULL
+    view.internal = shape
+    return 0
+
+
+cdef void release_buffer(Py_buffer* view) noexcept:
+    block_free(view.internal, 16 * view.ndim + 16)
