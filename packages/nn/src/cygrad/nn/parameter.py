@@ -88,3 +88,18 @@ class Buffer(Tensor):
 
 def _unpickle_buffer(cls: type, data: Tensor, requires_grad: bool, persistent: bool) -> Buffer:
     return cls(data.requires_grad_(requires_grad), persistent=persistent)
+
+
+def clear_grad(parameter: Tensor, set_to_none: bool) -> None:
+    """Drop a gradient, or fill it with zeros after cutting it from any graph that it is part of."""
+    grad = parameter.grad
+    if grad is None:
+        return
+    if set_to_none:
+        parameter.grad = None
+        return
+    if grad.grad_fn is not None:
+        grad = parameter.grad = grad.detach()
+    else:
+        grad.requires_grad_(False)
+    grad.zero_()

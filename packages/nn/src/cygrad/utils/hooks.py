@@ -1,4 +1,4 @@
-"""Hooks on modules: the handle that registering one returns, and the frame that catches gradients around a forward call."""
+"""Hooks on modules: the handle that registering one returns, and the frame that catches gradients around a call."""
 
 from __future__ import annotations
 

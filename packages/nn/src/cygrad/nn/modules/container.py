@@ -384,7 +384,7 @@ class ParameterDict(Module):
 
     def get(self, key: str, default: Any = None) -> Any:
         """Return the entry `key`, or `default`."""
-        return self[key] if key in self else default
+        return self[key] if key in self else default  # noqa: SIM401
 
     def pop(self, key: str) -> Any:
         """Remove the entry `key` and return it; KeyError if there is none."""

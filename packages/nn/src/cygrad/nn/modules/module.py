@@ -12,7 +12,7 @@ from cygrad.nn.modules.hooks import KINDS as HOOK_KINDS
 from cygrad.nn.modules.hooks import Hookable
 from cygrad.nn.modules.state import KINDS as STATE_HOOK_KINDS
 from cygrad.nn.modules.state import Stateful
-from cygrad.nn.parameter import Buffer, Parameter
+from cygrad.nn.parameter import Buffer, Parameter, clear_grad
 
 __all__ = ["Module"]
 
@@ -95,10 +95,10 @@ class Module(Hookable, Stateful):
             self._leave_other_registries(name, "_modules")
             self._modules[name] = value
         elif name in self._parameters:
-            _refuse_unless_none(name, value, "a parameter", "cygrad.nn.Parameter")
+            _refuse_unless_none(name, value, "a parameter", "a Parameter")
             self.register_parameter(name, None)
         elif name in self._modules:
-            _refuse_unless_none(name, value, "a child module", "cygrad.nn.Module")
+            _refuse_unless_none(name, value, "a child module", "a Module")
             self._modules[name] = None
         elif name in self._buffers or isinstance(value, Buffer):
             self._set_buffer(name, value)
@@ -107,9 +107,7 @@ class Module(Hookable, Stateful):
 
     def _set_buffer(self, name: str, value: Any) -> None:
         if not (value is None or isinstance(value, Tensor)):
-            raise TypeError(
-                f"cannot assign a {type(value).__name__} as buffer '{name}' (a Tensor or None is wanted)"
-            )
+            raise TypeError(f"cannot assign a {type(value).__name__} as buffer '{name}' (a Tensor or None is wanted)")
         self._require_init("buffer")
         if isinstance(value, Buffer):
             persistent = value.persistent
@@ -191,7 +189,7 @@ class Module(Hookable, Stateful):
         self._check_name(name, "parameter", self._parameters)
         if param is not None and not isinstance(param, Parameter):
             raise TypeError(
-                f"cannot assign a {type(param).__name__} as parameter '{name}' (a cygrad.nn.Parameter or None is wanted)"
+                f"cannot assign a {type(param).__name__} as parameter '{name}' (a Parameter or None is wanted)"
             )
         if param is not None:
             _require_leaf(name, param)
@@ -218,9 +216,7 @@ class Module(Hookable, Stateful):
         """
         self._check_name(name, "buffer", self._buffers)
         if tensor is not None and not isinstance(tensor, Tensor):
-            raise TypeError(
-                f"cannot assign a {type(tensor).__name__} as buffer '{name}' (a Tensor or None is wanted)"
-            )
+            raise TypeError(f"cannot assign a {type(tensor).__name__} as buffer '{name}' (a Tensor or None is wanted)")
         self._buffers[name] = tensor
         _keep_in(self._non_persistent_buffers_set, name, not persistent)
 
@@ -510,21 +506,6 @@ class Module(Hookable, Stateful):
         return f"{self._get_name()}(\n  " + "\n  ".join(lines) + "\n)"
 
 
-def clear_grad(parameter: Tensor, set_to_none: bool) -> None:
-    """Drop a gradient, or fill it with zeros after cutting it from any graph that it is part of."""
-    grad = parameter.grad
-    if grad is None:
-        return
-    if set_to_none:
-        parameter.grad = None
-        return
-    if grad.grad_fn is not None:
-        grad = parameter.grad = grad.detach()
-    else:
-        grad.requires_grad_(False)
-    grad.zero_()
-
-
 def indented(text: str) -> str:
     """`text` with every line but the first moved two columns in."""
     return text.replace("\n", "\n  ")
@@ -547,7 +528,9 @@ def _keep_in(names: set[str], name: str, wanted: bool) -> None:
 
 def _refuse_unless_none(name: str, value: Any, role: str, wanted: str) -> None:
     if value is not None:
-        raise TypeError(f"cannot assign a {type(value).__name__} as '{name}', which is {role} ({wanted} or None is wanted)")
+        raise TypeError(
+            f"cannot assign a {type(value).__name__} as '{name}', which is {role} ({wanted} or None is wanted)"
+        )
 
 
 def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any]:

@@ -6,7 +6,7 @@ compare its entries, collecting the writes, and only then makes them.
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -26,11 +26,10 @@ KINDS = (
 )
 
 
-class _IncompatibleKeys(NamedTuple):
+class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
     """What `Stateful.load_state_dict` found in one of the two sides only."""
 
-    missing_keys: list[str]
-    unexpected_keys: list[str]
+    __slots__ = ()
 
     def __repr__(self) -> str:
         if not self.missing_keys and not self.unexpected_keys:
@@ -90,9 +89,7 @@ class Stateful:
 
     def set_extra_state(self, state: Any) -> None:
         """Take back what `get_extra_state` returned."""
-        raise RuntimeError(
-            f"{type(self).__name__} cannot take back an extra state: it does not define set_extra_state"
-        )
+        raise RuntimeError(f"{type(self).__name__} cannot take back an extra state: it does not define set_extra_state")
 
     def state_dict(
         self, *args: Any, destination: dict | None = None, prefix: str = "", keep_vars: bool = False
@@ -343,6 +340,6 @@ def _fitting(key: str, value: Any, target: Tensor, errors: list[str]) -> Tensor 
     if target.dim() == 0 and tuple(value.shape) == (1,):
         value = value[0]  # scalars were saved as one-element vectors by old files
     if value.shape != target.shape:
-        errors.append(f"size mismatch for {key}: got {value.shape}, the current model has {target.shape}.")
+        errors.append(f"size mismatch for {key}: the state has {value.shape}, the current model {target.shape}.")
         return None
     return value

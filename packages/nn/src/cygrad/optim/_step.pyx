@@ -1,0 +1,227 @@
+# One optimizer step: all parameters of a group in one pass over memory, without tensor operations in between.
+# May cimport: autograd, storage. Invariant: every check is made before the first parameter changes.
+from importlib import import_module
+
+from cython.parallel cimport prange
+from libc.math cimport pow, sqrt
+from libc.stdint cimport int64_t
+from libc.stdlib cimport free, malloc
+
+from cygrad.autograd._core cimport Tensor, bump, tensor_new
+from cygrad.optim._job cimport ADAM_UPDATE, N_UPDATES, SGD_UPDATE, AdamRule, Job, SgdRule, Update
+from cygrad.storage.core cimport (
+    CONTIGUOUS, DENSE, FLOAT32, FLOAT64, GRAIN, Meta, dtype_object, has_internal_overlap, meta_same_shape, shape_tuple)
+from cygrad.storage.ops cimport copy_into, fill_number, item, op_clone
+
+import cygrad
+from cygrad.storage import dispatch
+
+include "abi.pxi"
+
+check_storage_abi("cygrad.optim._step")
+
+cdef enum:
+    CHUNK = 16384          # elements that one thread takes at a time; fixed, so that results do not depend on threads
+    NO_OP = 0
+
+cdef struct Chunk:
+    int job
+    int64_t start, n
+
+ctypedef void (*Register)(void** table) noexcept
+
+cdef void* updates[2 * N_UPDATES]
+(<Register><size_t>import_module(f"cygrad.optim.kernels._k_step_{dispatch.isa()}").register_address())(updates)
+
+
+cdef class Batch:
+    # owned by one call of sgd() or adam(); the jobs of all its parameters of both dtypes
+    cdef Job* jobs
+    cdef char* wide            # per job: 1 for double
+    cdef int n_jobs
+    cdef int64_t total
+    cdef list written          # tensors that change
+    cdef list staged           # (tensor, contiguous copy) to be copied back
+    cdef list alive            # copies that the jobs point into
+
+    def __cinit__(self, int capacity):
+        self.jobs = <Job*>malloc((capacity + 1) * sizeof(Job))
+        self.wide = <char*>malloc(capacity + 1)
+        if self.jobs == NULL or self.wide == NULL:
+            raise MemoryError
+        self.written = []
+        self.staged = []
+        self.alive = []
+
+    def __dealloc__(self):
+        free(self.jobs)
+        free(self.wide)
+
+    cdef Job* add(self, Tensor p, Tensor g, tuple states) except NULL:
+        """The job of one parameter with its gradient and up to three states. Raises before anything is written."""
+        cdef Job* job = &self.jobs[self.n_jobs]
+        cdef Tensor s
+        cdef int i = 0
+        if p.m.dtype != FLOAT32 and p.m.dtype != FLOAT64:
+            raise RuntimeError(f"an optimizer step needs float32 or float64 parameters, got {dtype_object(p.m.dtype)}")
+        check_writable(p)
+        check_like(p, g, "gradient")
+        cdef bint flat = same_order(&p.m, &g.m)
+        for s in states:
+            check_like(p, s, "state")
+            check_writable(s)
+            flat = flat and same_order(&p.m, &s.m)
+        job.p = self.place(p, flat, True)
+        job.g = self.place(g, flat, False)
+        job.s[0] = job.s[1] = job.s[2] = NULL
+        for s in states:
+            job.s[i] = self.place(s, flat, True)
+            i += 1
+        job.n = p.m.numel
+        job.fresh = False
+        self.wide[self.n_jobs] = p.m.dtype == FLOAT64
+        self.n_jobs += 1
+        self.total += job.n
+        return job
+
+    cdef char* place(self, Tensor t, bint flat, bint written) except? NULL:
+        """Memory that holds t's elements in the order that the job uses: its own, or that of a row-major copy."""
+        if written:
+            self.written.append(t)
+        if flat or t.m.flags & CONTIGUOUS:
+            return t.m.data
+        cdef Tensor copy = tensor_new()
+        copy.storage = op_clone(&copy.m, &t.m, t.m.dtype, True)
+        self.alive.append(copy)
+        if written:
+            self.staged.append((t, copy))
+        return copy.m.data
+
+    cdef int run(self, int rule_id, const void* rule) except -1:
+        cdef Tensor t, copy
+        cdef int j
+        if self.total < GRAIN:
+            for j in range(self.n_jobs):
+                run_chunk(Chunk(j, 0, self.jobs[j].n), self.jobs, self.wide, rule_id, rule)
+        else:
+            self.run_threads(rule_id, rule)
+        for t, copy in self.staged:
+            copy_into(&t.m, &copy.m)
+        for t in self.written:
+            bump(t, NO_OP)
+        return 0
+
+    cdef int run_threads(self, int rule_id, const void* rule) except -1:
+        cdef int64_t k, at, count = 0
+        cdef int j
+        for j in range(self.n_jobs):
+            count += (self.jobs[j].n + CHUNK - 1) // CHUNK
+        cdef Chunk* chunks = <Chunk*>malloc(count * sizeof(Chunk))
+        if chunks == NULL:
+            raise MemoryError
+        count = 0
+        for j in range(self.n_jobs):
+            at = 0
+            while at < self.jobs[j].n:
+                chunks[count] = Chunk(j, at, min(<int64_t>CHUNK, self.jobs[j].n - at))
+                count += 1
+                at += CHUNK
+        for k in prange(count, nogil=True, schedule="static"):
+            run_chunk(chunks[k], self.jobs, self.wide, rule_id, rule)
+        free(chunks)
+        return 0
+
+
+cdef void run_chunk(Chunk c, const Job* jobs, const char* wide, int rule_id, const void* rule) noexcept nogil:
+    (<Update>updates[2 * rule_id + wide[c.job]])(&jobs[c.job], c.start, c.n, rule)
+
+
+cdef bint same_order(const Meta* a, const Meta* b) noexcept:
+    """Whether element number i in memory is the same element in both."""
+    cdef int d
+    if a.flags & b.flags & CONTIGUOUS:
+        return True
+    if not a.flags & b.flags & DENSE:
+        return False
+    for d in range(a.ndim):
+        if a.sizes[d] != 1 and a.strides[d] != b.strides[d]:
+            return False
+    return True
+
+
+cdef int check_like(Tensor p, Tensor t, str role) except -1:
+    if t.m.dtype != p.m.dtype or not meta_same_shape(&t.m, &p.m):
+        raise RuntimeError(
+            f"the {role} of a parameter must be {dtype_object(p.m.dtype)} of shape {tuple(shape_tuple(&p.m))} like the "
+            f"parameter, got {dtype_object(t.m.dtype)} of shape {tuple(shape_tuple(&t.m))}")
+    return 0
+
+
+cdef int check_writable(Tensor t) except -1:
+    if t.storage.readonly:
+        raise RuntimeError("an optimizer step cannot write to a tensor whose memory is read-only: clone() it first")
+    if has_internal_overlap(&t.m):
+        raise RuntimeError(
+            f"an optimizer step cannot write to a tensor of shape {tuple(shape_tuple(&t.m))} in which several elements "
+            "share memory: clone() it first")
+    return 0
+
+
+def sgd(list params, dict state, lr, momentum, dampening, weight_decay, bint nesterov, bint maximize):
+    """Update parameters that have a gradient by SGD; `state` is the optimizer's."""
+    cdef SgdRule rule = SgdRule(lr, momentum, dampening, weight_decay, nesterov, maximize)
+    cdef Batch batch = Batch(len(params))
+    cdef Tensor p, buffer
+    cdef bint fresh
+    cdef dict own
+    cdef list created = []
+    for p in params:
+        if p.grad_ is None:
+            continue
+        buffer = None
+        if rule.momentum != 0:
+            own = state.get(p)
+            buffer = None if own is None else own.get("momentum_buffer")
+        fresh = rule.momentum != 0 and buffer is None
+        if fresh:
+            buffer = cygrad.empty_like(p)
+            created.append((p, buffer))
+        batch.add(p, p.grad_, () if buffer is None else (buffer,)).fresh = fresh
+    for p, buffer in created:
+        state.setdefault(p, {})["momentum_buffer"] = buffer
+    batch.run(SGD_UPDATE, &rule)
+
+
+def adam(list params, dict state, lr, beta1, beta2, eps, weight_decay, bint decoupled, bint amsgrad, bint maximize):
+    """Update parameters that have a gradient by Adam; `state` is the optimizer's."""
+    cdef AdamRule rule = AdamRule(lr, beta1, beta2, eps, weight_decay, decoupled, amsgrad, maximize)
+    cdef Batch batch = Batch(len(params))
+    cdef Tensor p, step
+    cdef Job* job
+    cdef double t
+    cdef dict own
+    cdef tuple states
+    cdef list created = [], counted = []
+    for p in params:
+        if p.grad_ is None:
+            continue
+        own = state.get(p)
+        if not own:
+            own = {"step": cygrad.tensor(0.0, dtype=cygrad.float32), "exp_avg": cygrad.zeros_like(p),
+                   "exp_avg_sq": cygrad.zeros_like(p)}
+            created.append((p, own))
+        if amsgrad and "max_exp_avg_sq" not in own:
+            own["max_exp_avg_sq"] = cygrad.zeros_like(p)
+        states = (own["exp_avg"], own["exp_avg_sq"])
+        job = batch.add(p, p.grad_, (*states, own["max_exp_avg_sq"]) if amsgrad else states)
+        step = own["step"]
+        t = item(&step.m) + 1
+        counted.append((step, t))
+        job.rate = rule.lr / (1 - pow(rule.beta1, t))
+        job.root = sqrt(1 - pow(rule.beta2, t))
+    for p, own in created:
+        state[p] = own
+    batch.run(ADAM_UPDATE, &rule)
+    for step, t in counted:
+        fill_number(&step.m, t)
+        bump(step, NO_OP)
