@@ -34,6 +34,19 @@ def leaf(torch):
 
 
 @pytest.fixture
+def check_gradients(torch):
+    """Check first and second derivatives by finite differences, where the tools that do so are installed."""
+    if BACKEND == "cygrad":
+        pytest.importorskip("cygrad.tools")
+
+    def check(f, *inputs):
+        assert torch.autograd.gradcheck(f, inputs)
+        assert torch.autograd.gradgradcheck(f, inputs)
+
+    return check
+
+
+@pytest.fixture
 def beyond_pytorch():
     """Marks what PyTorch does not promise."""
     if BACKEND != "cygrad":
