@@ -452,7 +452,7 @@ def _ports(ranked, edges, widths, xs):
         if path is None:
             entering[v].append((float("inf"), k))
         else:
-            entering[v].append((xs[path[-2]], path[-2] if path[-2] >= ranked.real else ~k, k))
+            entering[v].append((xs[path[-2]], path[-2] if path[-2] >= ranked.real else k - len(edges), k))
     exits, entries = _spread(leaving, widths, xs), _spread(entering, widths, xs)
     for k, (u, v) in enumerate(edges):  # a slight slant looks like a mistake: make it straight
         path = ranked.paths[k]

@@ -262,7 +262,7 @@ def _check_inputs(problem):
 
 def _refuse_shared_memory(problem):
     """Refuse two different inputs in the same memory: moving one would move the other."""
-    tensors = [(i, x) for i, x in enumerate(problem.inputs) if isinstance(x, cygrad.Tensor) and x.numel()]
+    tensors = [(i, x) for i, x in enumerate(problem.inputs) if isinstance(x, cygrad.Tensor)]
     arrays = {i: jacobian.memory(x) for i, x in tensors}
     for i in problem.checked:
         for k, other in tensors:

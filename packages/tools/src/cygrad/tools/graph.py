@@ -242,19 +242,21 @@ class Graph:
             return
         here = self._index[node]
         try:
-            tensors = node._saved_tensors
+            tensors = getattr(node, "saved_tensors", None) or node._saved_tensors
         except RuntimeError:
-            freed = self._vertex(("freed", node), "saved", "freed")
-            self._link(*((here, freed) if self.view == "backward" else (freed, here)), saved=True)
+            lost = self._vertex(("lost", node), "saved", "freed or changed since")
+            self._link(*((here, lost) if self.view == "backward" else (lost, here)), saved=True)
             return
         for tensor in tensors:
+            if tensor is None:
+                continue
             self._keep.append(tensor)
             known = self._index.get(("tensor", id(tensor)), self._index.get(("made", tensor.grad_fn, tensor.output_nr)))
             if known is None:
                 name = self._names.of(tensor) or "saved"
                 known = self._vertex(("saved", id(tensor)), "saved", name, _describe(tensor))
             # in the forward view what is kept stands before the operation, unless it is the operation's own result
-            if self.view == "backward" or tensor.grad_fn is node:
+            if self.view == "backward" or tensor.grad_fn == node:
                 self._link(here, known, saved=True)
             else:
                 self._link(known, here, saved=True)
@@ -298,7 +300,7 @@ class _Names:
         if isinstance(params, Mapping):
             return params.items()
         if hasattr(params, "named_parameters"):
-            return params.named_parameters()
+            return params.named_parameters(remove_duplicate=False)
         return params
 
     def of(self, tensor):
