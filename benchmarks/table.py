@@ -58,7 +58,7 @@ def rows():
         ("exp, 10⁷ floats", pointwise.Large, "time_exp", 1),
         ("sum, 10⁷ floats", reduce.Large, "time_sum", 2),
         ("matmul, 512 × 512", gemm.Square, "time_matmul", 512, 5),
-        ("digits training step, batch 64", train.Digits, "time_step", 20),
+        ("digits training step, batch 32", train.Digits, "time_step", 20),
     ):
         calls = [bound(benchmark, method, library, *more) for library in ("cygrad", "numpy")]
         yield label, *smallest(calls, per_sample)
