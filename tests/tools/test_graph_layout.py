@@ -119,8 +119,9 @@ def test_nothing_at_all():
     assert (plan.centers, plan.routes, plan.width, plan.height) == ([], [], 0.0, 0.0)
 
 
-def test_a_long_chain_does_not_recurse():
-    plan = layout([SIZE] * 100_000, [(k, k + 1) for k in range(99_999)])
+@pytest.mark.parametrize("trunk", ["head", "tail"])
+def test_a_long_chain_does_not_recurse(trunk):
+    plan = layout([SIZE] * 100_000, [(k, k + 1) for k in range(99_999)], trunk=trunk)
     assert len(plan.centers) == 100_000
 
 

@@ -112,7 +112,8 @@ def layout(sizes, edges, *, trunk="head", marks=None):
         ranks = rank(len(sizes), edges)
     else:  # layers counted from the bottom, so that what is used late stands late
         ranks = rank(len(sizes), [(v, u) for u, v in edges])
-        ranks = [max(ranks) - r for r in ranks]
+        deepest = max(ranks, default=0)
+        ranks = [deepest - r for r in ranks]
     end = 1 if trunk == "head" else 0
     owners = [(edge[end], marks[k] if marks else None) for k, edge in enumerate(edges)]
     ranked = _subdivide(ranks, edges, owners)
