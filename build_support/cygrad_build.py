@@ -28,9 +28,11 @@ from setuptools.command.sdist import sdist as _sdist
 SHARED = Path(__file__).resolve().parent
 JOBS = min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
 
-# Neither option changes a finite result: the first lets sqrt be one instruction, the second lets selects become blends.
+# The first two options change no finite result: one lets sqrt be one instruction, the other lets selects become blends.
+# The third keeps the compiler from fusing a * b + c on its own, which it would do in a vector body and not in its scalar
+# tail, so that equal elements could give unequal results. Kernels ask for fused operations by name.
 # -ffast-math is out of the question: it breaks NaN, infinities and, by its start-up code, denormals of all the process.
-NUMERIC = ("-O3", "-fno-math-errno", "-fno-trapping-math")
+NUMERIC = ("-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off")
 
 ISAS = {
     "base": (),
@@ -76,10 +78,10 @@ def source_root(name: str) -> Path:
 
 
 def abi_stamp(roots: list[Path]) -> str:
-    """Hash of every declaration under `roots`: two builds may share C structs only if it is equal."""
+    """Hash of every declaration and of the op table under `roots`: two builds may share C structs only if it is equal."""
     digest = hashlib.sha256()
     for root in roots:
-        for path in sorted(root.rglob("*.pxd")):
+        for path in sorted([*root.rglob("*.pxd"), *root.rglob("*.toml")]):  # the op table numbers kernels and operations
             digest.update(path.relative_to(root).as_posix().encode())
             digest.update(path.read_bytes())
     return "0x" + digest.hexdigest()[:16]

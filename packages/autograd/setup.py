@@ -16,7 +16,7 @@ from cygrad_build import Package  # noqa: E402
 PACKAGE = Package(
     "autograd",
     siblings=("storage",),
-    generate=lambda opgen, folder: opgen.write_autograd(folder),
+    generate=lambda opgen, folder: opgen.write_autograd(folder, "src/cygrad/autograd"),
     data={"_core.pyi": "cygrad/autograd/_core.pyi"},
     flags={"cygrad.autograd._core": ("-O1",)},
 )

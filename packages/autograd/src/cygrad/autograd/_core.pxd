@@ -20,6 +20,8 @@ cdef enum:                     # Tensor.creation, why an in-place write through 
     VIEW_FUNCTION = 3          # returned by a custom Function
 
 cdef enum:
+    GUARD_DIVISOR = 1
+    GUARD_EXPONENT = 2
     SLOT_OUT = 3               # saved slot of an output; slots 0..2 are inputs
     MAXATTR = 5
 
@@ -30,8 +32,9 @@ cdef struct OpInfo:            # one per op, filled at import from the op table;
     Loop* row                  # forward kernels by dtype, NULL when not pointwise
     Backward backward          # NULL: not differentiable
     uint8_t saves[4]           # per input: bit i = slot i is read by its gradient
-    uint8_t kinds              # bit t: kernels exist for dtype category (see opcall.pxi)
+    uint8_t kinds              # bit i: input i counts in promotion; bit 4 + i: input i is a mask
     uint8_t out_bool           # result is bool
+    uint8_t guard              # integers: what the second input must not be (GUARD_...), 0 anything
     uint16_t id
 
 cdef struct Dims:              # a shape or a list of dimensions, on the stack

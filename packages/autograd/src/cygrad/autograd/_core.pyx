@@ -1,8 +1,9 @@
 # cygrad.autograd._core: the single translation unit of the engine, so that cdef calls inline. Includes its parts in order:
-# each names what it is and what it may rely on. Generated from the op table: ops.pxi, methods.pxi, functions.pxi.
+# each names what it is and what it may rely on. Generated from the op table: ops.pxi, functions.pxi, tensor_class.pxi.
 # distutils: language = c
 cimport cython
 from cpython.bool cimport PyBool_Check
+from cpython.exc cimport PyErr_CheckSignals
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cpython.long cimport PyLong_CheckExact
 from cpython.object cimport PyObject
@@ -23,21 +24,11 @@ from cygrad.storage.core cimport (
     view_narrow, view_permute, view_reshape, view_select, view_slice, view_squeeze, view_transpose, view_unfold,
     view_unsqueeze, view_view, wrap_dim)
 
-from cygrad.storage import core as _storage_core
 from cygrad.storage.core import Size, device as Device
 
-cdef extern from *:
-    """
-    #ifndef CYGRAD_STORAGE_ABI
-    #define CYGRAD_STORAGE_ABI 0
-    #endif
-    """
-    const unsigned long long CYGRAD_STORAGE_ABI
+include "abi.pxi"         # storage's: whether the installed one is the one that this was compiled for
 
-if _storage_core.abi() != CYGRAD_STORAGE_ABI:
-    raise ImportError(
-        f"cygrad-autograd was built against storage {CYGRAD_STORAGE_ABI:#x} but finds storage {_storage_core.abi():#x}: "
-        "install both from the same version (pip install --force-reinstall cygrad-storage cygrad-autograd)")
+check_storage_abi("cygrad.autograd._core")
 
 include "mode.pxi"        # what is recorded: the thread's mode word
 include "node.pxi"        # Node: one step of the backward graph
@@ -52,5 +43,5 @@ include "construct.pxi"   # tensor(), zeros(), from_numpy() and so on
 include "indexing.pxi"    # x[...] and x[...] = v
 include "calls.pxi"       # public calls whose meaning depends on their arguments
 include "functions.pxi"   # generated: public functions
-include "tensor.pxi"      # class Tensor; includes the generated methods.pxi
+include "tensor_class.pxi"  # class Tensor: tensor.pxi.in with the generated methods
 include "function.pxi"    # custom Functions

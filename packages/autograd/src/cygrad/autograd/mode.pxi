@@ -20,6 +20,7 @@ cdef inline bint recording() noexcept:
 
 cdef inline int set_recording(bint on) noexcept:
     """Returns the mode word to restore."""
+    global cyg_mode
     cdef int before = cyg_mode
     cyg_mode = before & ~MODE_NO_GRAD if on else before | MODE_NO_GRAD
     return before

@@ -121,17 +121,7 @@ cdef inline Node node_new(const OpInfo* op):
 
 cdef int node_set_output(Node n, Tensor y) except -1:
     """Makes `y` output 0 of n: the engine checks the arriving gradient against this shape and dtype."""
-    cdef int i, d = y.m.ndim
-    if d <= INLINE:
-        n.osizes = n.oinl
-    else:
-        n.osizes = <int64_t*>malloc(d * sizeof(int64_t))
-        if n.osizes == NULL:
-            raise MemoryError()
-    for i in range(d):
-        n.osizes[i] = y.m.sizes[i]
-    n.ondim = d
-    n.odtype = y.m.dtype
+    shape_output(n, &y.m)
     y.fn = n
     y.out_nr = 0
     y.flags |= REQUIRES_GRAD
@@ -189,8 +179,13 @@ cdef Node accumulate_node(Tensor leaf):
     return n
 
 
+cdef inline bint needs(Tensor t) noexcept:
+    """Whether t needs a gradient; a view does when its base does, which may have come later."""
+    return t.flags & REQUIRES_GRAD != 0 or (t.base is not None and t.base.flags & REQUIRES_GRAD != 0)
+
+
 cdef Node gradient_edge(Tensor t, uint32_t* nr):
-    if not t.flags & REQUIRES_GRAD:
+    if not needs(t):
         return None
     if t.base is not None and t.view_version != t.storage.version:
         view_refresh(t)
@@ -243,10 +238,14 @@ cdef Tensor unpack(Node n, int slot):
     return t
 
 
+cdef str op_word(int op):
+    """The public name of an operation that wrote in place: ``add_``."""
+    return ROW_NAMES[op - 1].removesuffix("_scaled") + "_" if op else "an unnamed write"
+
+
 cdef int raise_changed(Node n, int slot, Tensor t) except -1:
     which = "its result" if slot == SLOT_OUT else f"its input {slot}"
-    by = OPS[t.storage.last_op].name
-    writer = by.decode() if by != NULL else "an in-place write"
+    writer = op_word(t.storage.last_op)
     raise RuntimeError(
         f"one of the variables needed for gradient computation has been modified by an inplace operation: {node_name(n)} saved "
         f"{which}, a {dtype_object(t.m.dtype)} tensor of shape {list(shape_tuple(&t.m))}, at version {n.ver[slot]}, but it is at version "

@@ -5,8 +5,8 @@ from .parse import TableError
 __all__ = ["TableError", "show", "write_autograd", "write_storage"]
 
 
-def write_autograd(out_dir):
-    """Print what autograd compiles from the op table; returns the files."""
+def write_autograd(out_dir, source_dir):
+    """Print what autograd compiles from the op table and its own formulas in `source_dir`; returns the files."""
     from .autograd import write_autograd
 
-    return write_autograd(out_dir)
+    return write_autograd(out_dir, source_dir)

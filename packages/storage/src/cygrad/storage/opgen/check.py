@@ -6,6 +6,7 @@ from .scalar import KINDS, NotScalar, forward_kernel, gradient_kernel, kernels, 
 
 API = {"function", "method", "inplace", "out", "nn", "varargs"}
 TEST = {"low", "high", "ref"}
+GUARDS = {"divisor", "exponent"}
 CONSTANTS = {"pi", "True", "False", "None"}
 
 
@@ -44,6 +45,8 @@ def check_words(rows, row):
         row.fail(f"api has the words {', '.join(sorted(API))}, got {word!r}")
     for key in set(row.test) - TEST:
         row.fail(f"test has the keys {', '.join(sorted(TEST))}, got {key!r}")
+    if row.guard not in (None, *GUARDS):
+        row.fail(f"guard is one of {', '.join(sorted(GUARDS))}, got {row.guard!r}")
     if row.alpha is not None and row.alpha not in rows:
         row.fail(f"alpha names the row {row.alpha!r}, which does not exist")
     inputs = {p.name for p in row.inputs}
@@ -63,7 +66,7 @@ def check_gradients(row):
         row.fail("nondiff and grad exclude each other")
     for name in set(row.grad) - {p.name for p in wanted}:
         row.fail(f"grad.{name} belongs to no differentiable input")
-    if row.nondiff is None and row.tensor is None:
+    if row.nondiff is None and row.tensor is None and row.hand is None:
         for p in wanted:
             if p.name not in row.grad:
                 row.fail(f"no gradient for {p.name!r}: give grad.{p.name}, or nondiff with the reason")

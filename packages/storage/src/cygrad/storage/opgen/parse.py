@@ -11,8 +11,11 @@ A row (see CONTRIBUTING.md for a walk through one)::
     kernel  = "sum"              # or: the hand-written storage function op_sum
     meta    = "transpose"        # or: the view rule view_transpose; shares storage
     tensor  = "sqrt(var(x))"     # or: made of other rows; records their nodes
+    hand    = "why"              # or: recorded by autograd's own code (formulas.pxi: bw_NAME), for the reason given
     grad.x  = "g * y * (1 - y)"  # one formula an input; names: inputs, arguments, outputs, g (gradient of the first output)
     nondiff = "boolean"          # why there is no gradient, where there is none
+    guard   = "divisor"          # integers: second input checked before the loop (divisor: no zero; exponent: none negative)
+    alpha   = "add_scaled"       # the row that a factor on the second input selects
     node    = "Mul"              # name of the graph node without "Backward0" (default: the name in CamelCase)
     py      = { b = "other" }    # public names of inputs; default: first tensor "input", second "other"
     api     = "function method inplace out"   # where it appears (default: pointwise all four, else function method)
@@ -20,7 +23,8 @@ A row (see CONTRIBUTING.md for a walk through one)::
     test    = { low = -6, high = 6, ref = "np.exp" }   # sample range, reference
 
 Inputs without a type are tensors; `tn` is a tensor or a number; `bool` on an input before the first argument with a
-default is a tensor of bool. Arguments: int, float, number, flag, dim, dims, ints, dtype, tensors, str.
+default is a tensor of bool. Arguments: int, float, number, flag, dim, dims, ints, dtype, str, and castto, a dtype to which the
+inputs are cast before the operation.
 """
 import ast
 import re
@@ -31,9 +35,9 @@ from pathlib import Path
 TABLE = Path(__file__).resolve().parent.parent / "optable"
 FILES = ("pointwise", "reduce", "shape", "index", "linalg", "nn")
 TENSOR_TYPES = ("t", "tn", "mask", "tensors", "index")
-ARG_TYPES = ("int", "float", "number", "flag", "dim", "dims", "ints", "dtype", "str")
+ARG_TYPES = ("int", "float", "number", "flag", "dim", "dims", "ints", "dtype", "castto", "str")
 KEYS = {"sig", "types", "out", "promote", "fwd", "fwd_bool", "fwd_int", "kernel", "meta", "tensor", "grad", "nondiff", "node", "py",
-        "api", "doc", "test", "alpha", "save"}
+        "api", "doc", "test", "alpha", "hand", "guard"}
 
 
 class TableError(ValueError):
@@ -65,6 +69,7 @@ class Row:
     kernel: str | None
     meta: str | None
     tensor: str | None
+    hand: str | None
     grad: dict                # input name -> formula
     nondiff: str | None
     node: str
@@ -72,6 +77,7 @@ class Row:
     api: tuple
     doc: str
     alpha: str | None
+    guard: str | None
     test: dict = field(default_factory=dict)
 
     @property
@@ -84,7 +90,7 @@ class Row:
 
     @property
     def kind(self):
-        return "pointwise" if self.fwd else "kernel" if self.kernel else "view" if self.meta else "tensor"
+        return "pointwise" if self.fwd else "kernel" if self.kernel else "view" if self.meta else "hand" if self.hand else "tensor"
 
     def param(self, name):
         return next((p for p in self.params if p.name == name), None)
@@ -151,16 +157,16 @@ def parse_row(name, file, raw):
         fail(f"unknown keys {sorted(unknown)}")
     if "sig" not in raw or "doc" not in raw:
         fail("sig and doc are required")
-    bodies = [k for k in ("fwd", "kernel", "meta", "tensor") if k in raw]
+    bodies = [k for k in ("fwd", "kernel", "meta", "tensor", "hand") if k in raw]
     if len(bodies) != 1:
-        fail(f"exactly one of fwd, kernel, meta, tensor is wanted, got {bodies}")
+        fail(f"exactly one of fwd, kernel, meta, tensor, hand is wanted, got {bodies}")
     params, outputs = parse_sig(raw["sig"], fail)
     fwd = {k[4:]: raw[k] for k in ("fwd", "fwd_bool", "fwd_int") if k in raw}
     default_api = "function method inplace out" if fwd else "function method"
     return Row(name=name, file=file, params=params, outputs=outputs, types=raw.get("types", "all"), out=raw.get("out"),
                promote=raw.get("promote"), fwd=fwd, kernel=raw.get("kernel"), meta=raw.get("meta"), tensor=raw.get("tensor"),
-               grad=raw.get("grad", {}), nondiff=raw.get("nondiff"), node=raw.get("node", camel(name)), py=raw.get("py", {}),
-               api=tuple(raw.get("api", default_api).split()), doc=raw["doc"], alpha=raw.get("alpha"), test=raw.get("test", {}))
+               hand=raw.get("hand"), grad=raw.get("grad", {}), nondiff=raw.get("nondiff"), node=raw.get("node", camel(name)), py=raw.get("py", {}),
+               api=tuple(raw.get("api", default_api).split()), doc=raw["doc"], alpha=raw.get("alpha"), guard=raw.get("guard"), test=raw.get("test", {}))
 
 
 def load(folder=TABLE):

@@ -1,0 +1,34 @@
+"""cygrad: PyTorch's tensors, autograd and nn as a small Cython library. ``import cygrad as torch``."""
+
+from pkgutil import extend_path
+
+__path__ = extend_path(__path__, __name__)      # editable installs: one source folder per distribution
+del extend_path
+
+from cygrad.storage.core import Size, device, get_num_threads, set_num_threads  # noqa: E402
+from cygrad.storage.core import dtypes as _dtypes  # noqa: E402
+from cygrad.storage.ops import Generator  # noqa: E402
+
+from . import autograd  # noqa: E402
+from ._tensor_str import set_printoptions  # noqa: E402
+from .autograd import _core, enable_grad, no_grad, set_grad_enabled  # noqa: E402
+from .autograd._core import *  # noqa: E402, F403
+
+_OPTIONAL = {"nn": "cygrad-nn", "optim": "cygrad-nn", "utils": "cygrad-nn", "tools": "cygrad-tools"}
+
+
+def __getattr__(name):
+    if name in _OPTIONAL:
+        from importlib import import_module
+
+        try:
+            return import_module("." + name, __name__)
+        except ModuleNotFoundError as error:
+            if error.name != f"{__name__}.{name}":
+                raise
+            raise AttributeError(f"cygrad.{name} needs: pip install {_OPTIONAL[name]}") from error
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("cygrad-autograd")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

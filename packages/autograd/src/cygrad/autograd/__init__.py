@@ -1,0 +1,107 @@
+"""The engine: recording, backward passes, custom Functions."""
+
+import warnings
+
+from . import graph
+from ._core import Tensor, run_backward, run_grad
+from .function import Function, FunctionCtx
+from .grad_mode import enable_grad, no_grad, set_grad_enabled
+
+__all__ = ["Function", "FunctionCtx", "backward", "enable_grad", "grad", "gradcheck", "gradgradcheck", "graph", "no_grad", "set_grad_enabled"]
+
+
+def _sequence(value, name):
+    if isinstance(value, Tensor):
+        return (value,)
+    try:
+        value = tuple(value)
+    except TypeError:
+        raise TypeError(f"{name} must be a Tensor or a sequence of Tensors, not {type(value).__name__}") from None
+    for i, t in enumerate(value):
+        if not isinstance(t, Tensor):
+            raise TypeError(f"{name}[{i}] must be a Tensor, not {type(t).__name__}")
+    return value
+
+
+def _gradients(grads, outputs, name):
+    if grads is None:
+        return (None,) * len(outputs)
+    grads = (grads,) if isinstance(grads, Tensor) else tuple(grads)
+    if len(grads) != len(outputs):
+        raise RuntimeError(f"got {len(outputs)} tensors and {len(grads)} gradients in {name}: one gradient (or None) for each tensor is wanted")
+    return grads
+
+
+def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, grad_variables=None, inputs=None):
+    """Adds the gradients of `tensors` to ``.grad`` of the leaves that they were made from.
+
+    Parameters
+    ----------
+    tensors : Tensor or sequence of Tensor
+        Roots; each of one element, or with its gradient in `grad_tensors`.
+    grad_tensors : Tensor or sequence, optional
+        Gradient of each root, of its shape; None for a root of one element.
+    retain_graph, create_graph : bool
+        As for ``Tensor.backward``.
+    inputs : Tensor or sequence of Tensor, optional
+        Only these receive gradients.
+
+    Raises
+    ------
+    RuntimeError
+        A root needs no gradient, has several elements and no gradient, or its graph was freed by an earlier pass.
+    """
+    if grad_variables is not None:
+        warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2)
+        grad_tensors = grad_variables if grad_tensors is None else grad_tensors
+    tensors = _sequence(tensors, "tensors")
+    run_backward(tensors, _gradients(grad_tensors, tensors, "grad_tensors"), retain_graph, create_graph, inputs)
+
+
+def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, only_inputs=True, allow_unused=None,
+         is_grads_batched=False, materialize_grads=False):
+    """The gradients of the sum of `outputs` (weighted by `grad_outputs`) with respect to `inputs`, as a tuple.
+
+    Parameters
+    ----------
+    outputs, inputs : Tensor or sequence of Tensor
+    grad_outputs : Tensor or sequence, optional
+        Weights, one of each output's shape; None for outputs of one element.
+    retain_graph, create_graph : bool
+        As for ``Tensor.backward``.
+    allow_unused : bool, optional
+        Gives None for an input that the outputs do not depend on, instead of an error.
+    materialize_grads : bool
+        Gives zeros for such an input.
+
+    Raises
+    ------
+    RuntimeError
+        An input is not part of the graph; see also `backward`.
+    """
+    if is_grads_batched:
+        raise NotImplementedError("grad(is_grads_batched=True) needs vmap, which this version does not have: call grad once for each row")
+    if materialize_grads:
+        if allow_unused is False:
+            raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
+        allow_unused = True
+    outputs = _sequence(outputs, "outputs")
+    inputs = _sequence(inputs, "inputs")
+    result = run_grad(outputs, inputs, _gradients(grad_outputs, outputs, "grad_outputs"), retain_graph, create_graph, bool(allow_unused))
+    if materialize_grads:
+        from ._core import zeros_like
+
+        result = tuple(zeros_like(x, requires_grad=True) if g is None else g for g, x in zip(result, inputs, strict=True))
+    return result
+
+
+def __getattr__(name):
+    if name in ("gradcheck", "gradgradcheck"):
+        try:
+            from cygrad.tools import gradcheck as module
+        except ModuleNotFoundError as error:
+            if error.name not in ("cygrad.tools", "cygrad.tools.gradcheck"):
+                raise
+            raise AttributeError(f"cygrad.autograd.{name} needs: pip install cygrad-tools") from error
+        return getattr(module, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,455 @@
+# calls: public functions whose meaning depends on what they are given, or that are made of other operations. May use: all above.
+# Methods in tensor.pxi call these.
+
+from collections import namedtuple as _namedtuple
+
+
+def _pair(name, fields):
+    """A named tuple that prints as PyTorch's return types do."""
+    base = _namedtuple(name, fields)
+    text = "torch.return_types." + name
+
+    def __repr__(self):
+        return text + "(\n" + ",\n".join(f"{f}={v!r}" for f, v in zip(fields, self)) + ")"
+
+    return type(name, (base,), {"__repr__": __repr__, "__slots__": (), "__module__": "cygrad.return_types"})
+
+
+_max_pair = _pair("max", ("values", "indices"))
+_min_pair = _pair("min", ("values", "indices"))
+
+
+def max(Tensor input not None, dim=None, bint keepdim=False, *, other=None):
+    """The largest element; with `dim`, (values, indices) along it; with a tensor, the larger of two element by element."""
+    if isinstance(dim, Tensor):
+        return op_maximum(input, <Tensor>dim)
+    if other is not None:
+        return op_maximum(input, as_tensor_arg(other, "max", "other"))
+    if dim is None:
+        return op_max_all(input, full_mask(input), False)
+    return _max_pair(*op_max_dim(input, wrap_dim(as_index(dim, "max", "dim"), input.m.ndim), keepdim))
+
+
+def min(Tensor input not None, dim=None, bint keepdim=False, *, other=None):
+    """The smallest element; with `dim`, (values, indices) along it; with a tensor, the smaller of two element by element."""
+    if isinstance(dim, Tensor):
+        return op_minimum(input, <Tensor>dim)
+    if other is not None:
+        return op_minimum(input, as_tensor_arg(other, "min", "other"))
+    if dim is None:
+        return op_min_all(input, full_mask(input), False)
+    return _min_pair(*op_min_dim(input, wrap_dim(as_index(dim, "min", "dim"), input.m.ndim), keepdim))
+
+
+cdef double correction_of(object unbiased, object correction) except? -1.25:
+    if unbiased is not None:
+        return 1.0 if unbiased else 0.0
+    return 1.0 if correction is None else correction
+
+
+def var(Tensor input not None, dim=None, unbiased=None, bint keepdim=False, *, correction=None):
+    """Variance over `dim`, with `correction` (default 1: unbiased) degrees of freedom taken off the count."""
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    return op_variance(input, dims_mask(dim, input.m.ndim, "var"), correction_of(unbiased, correction), keepdim)
+
+
+def std(Tensor input not None, dim=None, unbiased=None, bint keepdim=False, *, correction=None):
+    """Standard deviation over `dim`, with `correction` (default 1: unbiased) degrees of freedom taken off the count."""
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    return op_deviation(input, dims_mask(dim, input.m.ndim, "std"), correction_of(unbiased, correction), keepdim)
+
+
+def norm(Tensor input not None, p="fro", dim=None, bint keepdim=False, *, dtype=None):
+    """p-norm of the elements over `dim`; ``"fro"`` and None are the 2-norm."""
+    cdef double order
+    if p is None or (isinstance(p, str) and p == "fro"):
+        order = 2.0
+    elif isinstance(p, (int, float)):
+        order = p
+    else:
+        raise RuntimeError(f"norm(): argument 'p' must be a number or 'fro', got {p!r}")
+    if dtype is not None:
+        input = op_cast(input, dtype_code(dtype))
+    if category(input.m.dtype) < 2:
+        raise RuntimeError(f"linalg.vector_norm: Expected a floating point tensor as input, got {dtype_object(input.m.dtype)}")
+    return op_vector_norm(input, order, dims_mask(dim, input.m.ndim, "norm"), keepdim)
+
+
+def where(condition, input=None, other=None):
+    """`input` where `condition` holds, `other` elsewhere; with the condition alone, the indices where it holds."""
+    cdef Tensor c = as_tensor_arg(condition, "where", "condition"), a, b, like
+    if input is None and other is None:
+        rows = tensor_new()
+        (<Tensor>rows).storage = ops.op_nonzero(&(<Tensor>rows).m, &c.m)
+        return op_unbind(<Tensor>rows, 1)
+    if isinstance(input, Tensor):
+        a = <Tensor>input
+        b = as_operand(other, a, OP_WHERE, "where", "other")
+    elif isinstance(other, Tensor):
+        b = <Tensor>other
+        a = as_operand(input, b, OP_WHERE, "where", "input")
+    else:
+        a = plain_number(input, "where", "input")
+        b = plain_number(other, "where", "other")
+    return op_where(c, a, b)
+
+
+cdef Tensor plain_number(object v, str name, str arg):
+    """A number with no tensor beside it."""
+    if not isinstance(v, (int, float)):
+        raise TypeError(f"{name}(): argument '{arg}' must be Tensor or number, not {kind_of(v)}")
+    cdef Tensor t = from_sequence(v, -1)
+    t.flags |= WRAPPED
+    return t
+
+
+def clamp(Tensor input not None, min=None, max=None, *, out=None):
+    """Elements limited to ``[min, max]``; either bound may be missing."""
+    return finish(clamped(input, min, max), out)
+
+
+cdef Tensor clamped(Tensor x, object low, object high):
+    if low is None and high is None:
+        raise ValueError("clamp(): At least one of 'min' or 'max' must not be None")
+    if high is None:
+        return op_clamp_min(x, as_operand(low, x, OP_CLAMP_MIN, "clamp", "min"))
+    if low is None:
+        return op_clamp_max(x, as_operand(high, x, OP_CLAMP_MAX, "clamp", "max"))
+    return op_clamp_both(x, as_operand(low, x, OP_CLAMP_BOTH, "clamp", "min"), as_operand(high, x, OP_CLAMP_BOTH, "clamp", "max"))
+
+
+def pow(object input, object exponent, *, out=None):
+    """`input` raised to `exponent`, element by element."""
+    cdef Tensor a
+    if isinstance(input, Tensor):
+        return finish(power(<Tensor>input, exponent), out)
+    a = as_first(input, exponent, OP_POW, "pow")
+    return finish(op_pow(a, as_operand(exponent, a, OP_POW, "pow", "exponent")), out)
+
+
+cdef Tensor power(Tensor x, object exponent):
+    """A square is one multiplication."""
+    if (PyLong_CheckExact(exponent) and exponent == 2) or (PyFloat_CheckExact(exponent) and exponent == 2.0 and category(x.m.dtype) == 2):
+        if x.m.dtype != BOOL:
+            return op_pow_square(x)
+    return op_pow(x, as_operand(exponent, x, OP_POW, "pow", "exponent"))
+
+
+# ---- products of matrices --------------------------------------------------------------------------------------------------------------
+
+def matmul(Tensor input not None, Tensor other not None, *, out=None):
+    """Matrix product: vectors, matrices and batches of them, batch dimensions broadcast."""
+    return finish(product(input, other), out)
+
+
+cdef Tensor product(Tensor a, Tensor b):
+    cdef int na = a.m.ndim, nb = b.m.ndim
+    cdef Tensor y
+    if na == 2 and nb == 2:
+        return op_mm(a, b)
+    if na == 0 or nb == 0:
+        raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {na}D and {nb}D")
+    if na == 1 and nb == 1:
+        return op_dot(a, b)
+    if na == 2 and nb == 1:
+        return op_mv(a, b)
+    if na == 1:
+        return op_squeeze_dims(product(op_unsqueeze(a, 0), b), <uint64_t>1 << (nb - 2))
+    if nb == 1:
+        return op_squeeze_dims(product(a, op_unsqueeze(b, 1)), <uint64_t>1 << (na - 1))
+    if nb == 2:                          # the batch folds into the rows: one large product
+        return fold_product(a, b)
+    return batch_product(a, b)
+
+
+cdef Tensor fold_product(Tensor a, Tensor b):
+    cdef Dims flat, back
+    cdef int i
+    flat.n = 2
+    flat.v[0] = 1
+    back.n = a.m.ndim
+    for i in range(a.m.ndim - 1):
+        flat.v[0] *= a.m.sizes[i]
+        back.v[i] = a.m.sizes[i]
+    flat.v[1] = a.m.sizes[a.m.ndim - 1]
+    back.v[a.m.ndim - 1] = b.m.sizes[1]
+    return op_view_as_shape(op_mm(op_reshape(a, &flat), b), &back)
+
+
+cdef Tensor batch_product(Tensor a, Tensor b):
+    cdef Meta ba, bb
+    cdef Meta* ms[2]
+    cdef int64_t batch[64]
+    cdef Dims wide, flat, back
+    cdef int nd, i
+    cdef int64_t total = 1
+    cdef Tensor y
+    memset(&ba, 0, sizeof(Meta))
+    memset(&bb, 0, sizeof(Meta))
+    meta_contig(&ba, a.m.ndim - 2, a.m.sizes, BOOL)
+    meta_contig(&bb, b.m.ndim - 2, b.m.sizes, BOOL)
+    ms[0] = &ba
+    ms[1] = &bb
+    try:
+        nd = broadcast_shapes(ms, 2, batch)
+    except RuntimeError as e:
+        raise RuntimeError(f"matmul: batch dimensions of {list(shape_tuple(&a.m))} and {list(shape_tuple(&b.m))} do not broadcast: {e}") from None
+    finally:
+        meta_clear(&ba)
+        meta_clear(&bb)
+    for i in range(nd):
+        total *= batch[i]
+    operands = []
+    for t in (a, b):
+        wide.n = nd + 2
+        memcpy(wide.v, batch, nd * sizeof(int64_t))
+        wide.v[nd] = (<Tensor>t).m.sizes[(<Tensor>t).m.ndim - 2]
+        wide.v[nd + 1] = (<Tensor>t).m.sizes[(<Tensor>t).m.ndim - 1]
+        flat.n = 3
+        flat.v[0] = total
+        flat.v[1] = wide.v[nd]
+        flat.v[2] = wide.v[nd + 1]
+        operands.append(op_reshape(op_expand_to(<Tensor>t, &wide), &flat) if nd != 1 or (<Tensor>t).m.ndim != 3
+                        or (<Tensor>t).m.sizes[0] != total else t)
+    y = op_bmm(<Tensor>operands[0], <Tensor>operands[1])
+    if nd == 1:
+        return y
+    back.n = nd + 2
+    memcpy(back.v, batch, nd * sizeof(int64_t))
+    back.v[nd] = y.m.sizes[1]
+    back.v[nd + 1] = y.m.sizes[2]
+    return op_view_as_shape(y, &back)
+
+
+# ---- shapes ------------------------------------------------------------------------------------------------------------------------------
+
+def reshape(Tensor input not None, shape):
+    """The same elements in another shape: a view where the layout allows it, else a copy."""
+    cdef Dims d
+    parse_ints(shape, &d, "reshape", "shape")
+    return op_reshape(input, &d)
+
+
+def permute(Tensor input not None, dims):
+    """A view with the dimensions in another order."""
+    cdef Dims d
+    parse_ints(dims, &d, "permute", "dims")
+    return op_permute(input, &d)
+
+
+def squeeze(Tensor input not None, dim=None):
+    """A view without the dimensions (or the named ones) of size 1."""
+    return op_squeeze_dims(input, dims_mask(dim, input.m.ndim, "squeeze"))
+
+
+def flatten(Tensor input not None, start_dim=0, end_dim=-1):
+    """Dimensions `start_dim` to `end_dim` folded into one; a view where possible."""
+    cdef Dims d
+    cdef int first = wrap_dim(as_index(start_dim, "flatten", "start_dim"), input.m.ndim)
+    cdef int last = wrap_dim(as_index(end_dim, "flatten", "end_dim"), input.m.ndim)
+    cdef int i
+    if first > last:
+        raise RuntimeError(f"flatten() has invalid args: start_dim cannot come after end_dim, got {start_dim} and {end_dim}")
+    if input.m.ndim == 0:
+        d.n = 1
+        d.v[0] = 1
+        return op_reshape(input, &d)
+    if first == last:
+        return input
+    d.n = 0
+    for i in range(input.m.ndim):
+        if first < i <= last:
+            d.v[d.n - 1] *= input.m.sizes[i]
+        else:
+            d.v[d.n] = input.m.sizes[i]
+            d.n += 1
+    return op_reshape(input, &d)
+
+
+def movedim(Tensor input not None, source, destination):
+    """A view with dimensions moved to other places, the rest keeping their order."""
+    cdef Dims s, t, order
+    cdef int nd = input.m.ndim, i, k
+    parse_ints(source, &s, "movedim", "source")
+    parse_ints(destination, &t, "movedim", "destination")
+    if s.n != t.n:
+        raise RuntimeError(f"movedim: Invalid source or destination dims: source ({s.n} dims) should contain the same number of dims as destination "
+                           f"({t.n} dims)")
+    src = [wrap_dim(s.v[i], nd) for i in range(s.n)]
+    dst = [wrap_dim(t.v[i], nd) for i in range(t.n)]
+    for name, dims in (("source", src), ("destination", dst)):
+        if len(set(dims)) != len(dims):
+            raise RuntimeError(f"movedim: repeated dim in `{name}` ({dims})")
+    if nd == 0:
+        return input
+    rest = iter([i for i in range(nd) if i not in src])
+    place = dict(zip(dst, src))
+    dims_from([place[i] if i in place else next(rest) for i in range(nd)], &order)
+    return op_permute(input, &order)
+
+
+def t(Tensor input not None):
+    """The transpose of a matrix; vectors and 0-d tensors as they are."""
+    if input.m.ndim > 2:
+        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.m.ndim}D")
+    return op_transpose(input, 0, 1) if input.m.ndim == 2 else alias_view(input)
+
+
+def unbind(Tensor input not None, dim=0):
+    """The slices along `dim`, as a tuple of views."""
+    return op_unbind(input, as_index(dim, "unbind", "dim"))
+
+
+def split(Tensor tensor not None, split_size_or_sections, dim=0):
+    """Parts of one size (the last may be smaller), or of the given sizes, along `dim`, as a tuple of views."""
+    cdef Dims d
+    cdef int64_t size, total, k = wrap_dim(as_index(dim, "split", "dim"), tensor.m.ndim)
+    if isinstance(split_size_or_sections, (list, tuple)):
+        parse_ints(split_size_or_sections, &d, "split", "split_size_or_sections")
+        return op_split_sizes(tensor, &d, k)
+    if tensor.m.ndim == 0:
+        raise RuntimeError("split expects at least a 1-dimensional tensor")
+    size = as_index(split_size_or_sections, "split", "split_size_or_sections")
+    total = tensor.m.sizes[k]
+    if size < 0 or (size == 0 and total):
+        raise RuntimeError(f"split expects split_size be non-negative and nonzero for a nonempty dimension, but got split_size={size}")
+    return split_evenly(tensor, size, k)
+
+
+cdef tuple split_evenly(Tensor x, int64_t size, int64_t dim):
+    cdef int64_t total = x.m.sizes[dim], at = 0, part
+    cdef list parts = []
+    cdef Tensor y
+    while True:
+        part = size if at + size <= total else total - at
+        y = tensor_new()
+        view_narrow(&y.m, &x.m, dim, at, part)
+        view_begin(y, x)
+        parts.append(y)
+        at += part
+        if at >= total:
+            break
+    many_outputs(OP_SPLIT_SIZES, x, parts, dim)
+    return tuple(parts)
+
+
+def chunk(Tensor input not None, chunks, dim=0):
+    """At most `chunks` parts of equal size (the last may be smaller) along `dim`, as a tuple of views."""
+    cdef int64_t n = as_index(chunks, "chunk", "chunks"), k = wrap_dim(as_index(dim, "chunk", "dim"), input.m.ndim)
+    if input.m.ndim == 0:
+        raise RuntimeError("chunk expects at least a 1-dimensional tensor")
+    if n <= 0:
+        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {n}")
+    return split_evenly(input, (input.m.sizes[k] + n - 1) // n or 1, k)
+
+
+def cat(tensors, dim=0, *, out=None):
+    """Tensors joined along an existing dimension."""
+    return finish(op_cat(as_tensors(tensors, "cat", "tensors"), as_index(dim, "cat", "dim")), out)
+
+
+def stack(tensors, dim=0, *, out=None):
+    """Tensors of one shape joined along a new dimension."""
+    cdef list xs = as_tensors(tensors, "stack", "tensors")
+    cdef int64_t k
+    if not xs:
+        raise RuntimeError("stack expects a non-empty TensorList")
+    for i, x in enumerate(xs):
+        if not meta_same_shape(&(<Tensor>x).m, &(<Tensor>xs[0]).m):
+            raise RuntimeError(f"stack expects each tensor to be equal size, but got {list((<Tensor>xs[0]).shape)} at entry 0 and "
+                               f"{list((<Tensor>x).shape)} at entry {i}")
+    k = wrap_dim(as_index(dim, "stack", "dim"), (<Tensor>xs[0]).m.ndim + 1)
+    return finish(op_cat([op_unsqueeze(<Tensor>x, k) for x in xs], k), out)
+
+
+def as_strided(Tensor input not None, size, stride, storage_offset=None):
+    """A view with any sizes, strides and storage offset inside the storage."""
+    cdef Dims d, s
+    parse_ints(size, &d, "as_strided", "size")
+    parse_ints(stride, &s, "as_strided", "stride")
+    return op_as_strided(input, &d, &s, (input.m.data - input.storage.ptr) // ITEMSIZE[input.m.dtype] if storage_offset is None
+                         else as_index(storage_offset, "as_strided", "storage_offset"))
+
+
+def broadcast_to(Tensor input not None, size):
+    """`input` expanded to a shape, without copying."""
+    cdef Dims d
+    parse_ints(size, &d, "broadcast_to", "size")
+    return op_expand_to(input, &d)
+
+
+def nonzero(Tensor input not None, *, bint as_tuple=False):
+    """Indices of the nonzero elements, one row each; with `as_tuple`, one index tensor a dimension."""
+    cdef Tensor y = op_nonzero_rows(input)
+    return op_unbind(y, 1) if as_tuple else y
+
+
+def clone(Tensor input not None, *, memory_format=None):
+    """A copy, differentiable; keeps the layout of a dense input."""
+    return op_clone(input)
+
+
+# ---- comparing whole tensors -----------------------------------------------------------------------------------------------------------
+
+def equal(Tensor input not None, Tensor other not None):
+    """Whether two tensors have the same shape and elements."""
+    cdef Tensor e
+    if not meta_same_shape(&input.m, &other.m):
+        return False
+    e = op_eq(input, other)
+    return bool(op_all(e, full_mask(e), False).item())
+
+
+def isclose(Tensor input not None, Tensor other not None, double rtol=1e-5, double atol=1e-8, bint equal_nan=False):
+    """Where ``|input - other| <= atol + rtol * |other|``."""
+    cdef Tensor a = input, b = other, close, bound
+    if a.m.dtype != b.m.dtype:
+        raise RuntimeError(f"{dtype_word(a.m.dtype)} did not match {dtype_word(b.m.dtype)}")
+    close = op_eq(a, b)
+    if equal_nan and is_float(a.m.dtype):
+        close = op_logical_or(close, op_logical_and(op_isnan(a), op_isnan(b)))
+    if category(a.m.dtype) < 2:
+        a, b = op_cast(a, FLOAT64), op_cast(b, FLOAT64)
+    bound = op_add(op_mul(op_abs(b), like_number(rtol, b)), like_number(atol, b))
+    return op_logical_or(close, op_logical_and(op_isfinite(op_sub(a, b)), op_le(op_abs(op_sub(a, b)), bound)))
+
+
+def allclose(Tensor input not None, Tensor other not None, double rtol=1e-5, double atol=1e-8, bint equal_nan=False):
+    """Whether all elements satisfy `isclose`."""
+    cdef Tensor e = isclose(input, other, rtol, atol, equal_nan)
+    return bool(op_all(e, full_mask(e), False).item())
+
+
+def numel(Tensor input not None):
+    """The number of elements."""
+    return input.m.numel
+
+
+def is_tensor(obj):
+    """Whether `obj` is a Tensor."""
+    return isinstance(obj, Tensor)
+
+
+def is_floating_point(Tensor input not None):
+    """Whether the dtype is a floating one."""
+    return bool(is_float(input.m.dtype))
+
+
+def result_type(tensor1, tensor2):
+    """The dtype that an operation between the two would compute in."""
+    cdef Tensor a, b
+    a = <Tensor>tensor1 if isinstance(tensor1, Tensor) else plain_number(tensor1, "result_type", "tensor1")
+    b = <Tensor>tensor2 if isinstance(tensor2, Tensor) else plain_number(tensor2, "result_type", "tensor2")
+    return dtype_object(result_code(a, b, None))
+
+
+def promote_types(type1, type2):
+    """The smallest dtype to which both can be converted."""
+    return dtype_object(promote(dtype_code(type1), dtype_code(type2)))
+
+
+def can_cast_types(from_, to):
+    """Whether PyTorch's rules let an in-place operation store the first dtype in the second."""
+    return bool(can_cast(dtype_code(from_), dtype_code(to)))

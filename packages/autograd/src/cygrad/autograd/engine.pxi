@@ -1,0 +1,578 @@
+# engine: backward passes. May use: node, opcall, view, formulas.
+# One Pass per call of backward() or grad(): it finds what the roots reach, counts how many gradients each node waits for, and runs
+# the newest ready node first (a heap keyed by creation order; leaves before all). Per-node state is a row of a C array that
+# belongs to the pass; node.slot points at it. A pass inside a pass (or on another thread) that meets a node owned by a live one keeps
+# its row number in a dict instead: slower, rare, right. A Pass never outlives its call. Everything runs in the caller's thread.
+
+cdef struct Row:                 # a node's state in one pass
+    PyObject* node               # owned
+    PyObject* grad               # owned: gradient of output 0, NULL when none arrived
+    PyObject* more               # owned: dict output -> gradient, for outputs 1 and up
+    int32_t waits                # edges into this node that have not delivered yet
+    int32_t next_edge            # walk in progress; afterwards unused
+    uint8_t walked               # its edges have been followed (a captured node has a row before that)
+    uint8_t needed               # some wanted leaf or input lies behind it
+    uint8_t captured             # grad() asks for the gradient that arrives here
+
+cdef extern from *:
+    """
+    static __thread void* cyg_pass = 0;      /* the innermost running pass of this thread, borrowed */
+    """
+    void* cyg_pass
+
+cdef uint64_t pass_count = 0
+
+
+@cython.final
+cdef class Pass:
+    # owned by run_backward's frame
+    cdef Row* rows
+    cdef int32_t n, cap
+    cdef int32_t* heap
+    cdef int32_t heap_n, heap_cap
+    cdef uint64_t id
+    cdef dict aside              # id(node) -> row, for nodes that a live outer pass owns
+    cdef bint keep, accumulate
+    cdef dict capture            # (row, output) -> list of positions in `results`
+    cdef list results
+
+    def __dealloc__(self):
+        cdef int32_t i
+        for i in range(self.n):
+            if (<Node>self.rows[i].node).task == self.id:
+                (<Node>self.rows[i].node).task = 0
+            Py_XDECREF(self.rows[i].grad)
+            Py_XDECREF(self.rows[i].more)
+            Py_DECREF(<Node>self.rows[i].node)
+        free(self.rows)
+        free(self.heap)
+
+
+cdef int32_t row_of(Pass p, Node e) except -2:
+    """e's row in p, -1 when it has none."""
+    if e.task == p.id:
+        return e.slot
+    if p.aside is not None:
+        return p.aside.get(<size_t><void*>e, -1)
+    return -1
+
+
+cdef int32_t row_new(Pass p, Node e) except -1:
+    cdef Row* r
+    cdef void* grown
+    if p.n == p.cap:
+        p.cap = 64 if p.cap == 0 else p.cap * 2
+        grown = realloc(p.rows, p.cap * sizeof(Row))
+        if grown == NULL:
+            raise MemoryError()
+        p.rows = <Row*>grown
+    r = &p.rows[p.n]
+    memset(r, 0, sizeof(Row))
+    Py_INCREF(e)
+    r.node = <PyObject*>e
+    if e.task == 0:
+        e.task = p.id
+        e.slot = p.n
+    else:
+        if p.aside is None:
+            p.aside = {}
+        p.aside[<size_t><void*>e] = p.n
+    p.n += 1
+    return p.n - 1
+
+
+cdef int heap_push(Pass p, int32_t row) except -1:
+    cdef int32_t i, up
+    cdef void* grown
+    cdef uint64_t seq = (<Node>p.rows[row].node).seq
+    if p.heap_n == p.heap_cap:
+        p.heap_cap = 64 if p.heap_cap == 0 else p.heap_cap * 2
+        grown = realloc(p.heap, p.heap_cap * sizeof(int32_t))
+        if grown == NULL:
+            raise MemoryError()
+        p.heap = <int32_t*>grown
+    i = p.heap_n
+    p.heap_n += 1
+    while i > 0:
+        up = (i - 1) >> 1
+        if (<Node>p.rows[p.heap[up]].node).seq >= seq:
+            break
+        p.heap[i] = p.heap[up]
+        i = up
+    p.heap[i] = row
+    return 0
+
+
+cdef int32_t heap_pop(Pass p) noexcept:
+    cdef int32_t top = p.heap[0], last, i = 0, child
+    cdef uint64_t seq
+    p.heap_n -= 1
+    last = p.heap[p.heap_n]
+    seq = (<Node>p.rows[last].node).seq
+    while True:
+        child = 2 * i + 1
+        if child >= p.heap_n:
+            break
+        if child + 1 < p.heap_n and (<Node>p.rows[p.heap[child + 1]].node).seq > (<Node>p.rows[p.heap[child]].node).seq:
+            child += 1
+        if (<Node>p.rows[p.heap[child]].node).seq <= seq:
+            break
+        p.heap[i] = p.heap[child]
+        i = child
+    p.heap[i] = last
+    return top
+
+
+cdef int walk(Pass p, Node root) except -1:
+    """Gives every node that root reaches a row, counts the edges into it, and marks what leads to a wanted gradient. Iterative."""
+    cdef int32_t* stack = NULL
+    cdef int32_t depth = 0, cap = 0, here, there
+    cdef uint32_t nr = 0
+    cdef Node n, e
+    cdef void* grown
+    here = row_of(p, root)
+    if here < 0:
+        here = row_new(p, root)
+    elif p.rows[here].walked:
+        return 0
+    p.rows[here].walked = 1
+    try:
+        while True:
+            n = <Node>p.rows[here].node
+            if p.rows[here].next_edge == 0:
+                p.rows[here].needed |= p.rows[here].captured or (p.accumulate and n.op is &OP_ACCUMULATE)
+            if p.rows[here].next_edge < n.n_edges:
+                e = node_edge(n, p.rows[here].next_edge, &nr)
+                p.rows[here].next_edge += 1
+                if e is None:
+                    continue
+                there = row_of(p, e)
+                if there < 0:
+                    there = row_new(p, e)
+                p.rows[there].waits += 1
+                if p.rows[there].walked:
+                    if p.rows[there].needed:
+                        p.rows[here].needed = 1
+                    continue
+                p.rows[there].walked = 1
+                if depth == cap:
+                    cap = 64 if cap == 0 else cap * 2
+                    grown = realloc(stack, cap * sizeof(int32_t))
+                    if grown == NULL:
+                        raise MemoryError()
+                    stack = <int32_t*>grown
+                stack[depth] = here
+                depth += 1
+                here = there
+                continue
+            if depth == 0:
+                break
+            depth -= 1
+            if p.rows[here].needed:
+                p.rows[stack[depth]].needed = 1
+            here = stack[depth]
+    finally:
+        free(stack)
+    return 0
+
+
+cdef Tensor fit(Node n, int k, Node e, uint32_t nr, Tensor g):
+    """The gradient for edge k of n, checked against what the receiving node made: summed to its shape, cast to its dtype."""
+    cdef Meta* m
+    cdef int64_t* sizes
+    cdef int64_t listed[MAXDIM]
+    cdef int nd, code, i
+    cdef bint same
+    if e.op is &OP_ACCUMULATE:
+        m = &(<Tensor>e.rest).m
+        sizes = m.sizes
+        nd = m.ndim
+        code = m.dtype
+    elif nr == 0 and e.outs is None:
+        sizes = e.osizes
+        nd = e.ondim
+        code = e.odtype
+    else:
+        shape, code = e.outs[nr]
+        nd = len(shape)
+        for i in range(nd):
+            listed[i] = shape[i]
+        sizes = listed
+    same = g.m.ndim == nd
+    if same:
+        for i in range(nd):
+            same = same and g.m.sizes[i] == sizes[i]
+    if not same:
+        if not expandable(sizes, nd, &g.m):
+            raise RuntimeError(
+                f"Function {node_name(n)} returned an invalid gradient at index {k} - got {list(shape_tuple(&g.m))} but expected shape "
+                f"compatible with {[sizes[i] for i in range(nd)]}")
+        g = sum_to(g, nd, sizes)
+    if g.m.dtype != code:
+        if category(code) < 2:
+            raise RuntimeError(f"Function {node_name(n)} returned a gradient at index {k} for a tensor of dtype {dtype_object(code)}, "
+                               "which has none")
+        g = op_cast(g, code)
+    return g
+
+
+cdef bint expandable(const int64_t* sizes, int nd, const Meta* g) noexcept:
+    """Whether a tensor of `sizes` broadcasts to g's shape."""
+    cdef int i
+    if nd > g.ndim:
+        return False
+    for i in range(nd):
+        if sizes[nd - 1 - i] != g.sizes[g.ndim - 1 - i] and sizes[nd - 1 - i] != 1:
+            return False
+    return True
+
+
+cdef inline bint wanted(Node n, int k):
+    """Whether a gradient for input k of n goes anywhere in the running pass. Backward functions ask before they compute."""
+    cdef uint32_t nr = 0
+    cdef Node e
+    cdef Pass p
+    cdef int32_t r
+    if n.collect is not None:
+        return n.collect[k] is not False
+    e = node_edge(n, k, &nr)
+    if e is None:
+        return False
+    p = <Pass>cyg_pass
+    r = row_of(p, e)
+    return r >= 0 and p.rows[r].needed
+
+
+cdef int pass_grad(Node n, int k, Tensor g) except -1:
+    """Backward functions hand each gradient on through this. g None: no gradient."""
+    cdef uint32_t nr = 0
+    cdef Node e
+    cdef Pass p
+    cdef int32_t r
+    if g is None:
+        return 0
+    if n.collect is not None:
+        n.collect[k] = g
+        return 0
+    e = node_edge(n, k, &nr)
+    if e is None:
+        return 0
+    p = <Pass>cyg_pass
+    r = row_of(p, e)
+    if r < 0 or not p.rows[r].needed:
+        return 0
+    return add_to_row(p, r, nr, fit(n, k, e, nr, g))
+
+
+cdef int add_to_row(Pass p, int32_t r, uint32_t nr, Tensor g) except -1:
+    cdef Row* row = &p.rows[r]
+    cdef dict more
+    cdef object have
+    cdef Tensor total
+    cdef bint sole
+    if nr == 0:
+        if row.grad == NULL:
+            Py_INCREF(g)
+            row.grad = <PyObject*>g
+            return 0
+        sole = row.grad.ob_refcnt == 1
+        total = add_grads(<Tensor>row.grad, g, sole)
+        Py_INCREF(total)
+        row = &p.rows[r]
+        Py_DECREF(<Tensor>row.grad)
+        row.grad = <PyObject*>total
+        return 0
+    if row.more == NULL:
+        more = {}
+        Py_INCREF(more)
+        row.more = <PyObject*>more
+    more = <dict>row.more
+    have = more.get(nr)
+    more[nr] = g if have is None else add_grads(<Tensor>have, g, False)
+    return 0
+
+
+cdef Tensor add_grads(Tensor a, Tensor b, bint sole):
+    """a + b; into a's own memory when nobody else can see it and no graph of the gradient is wanted."""
+    cdef Meta* ms[3]
+    if (sole and not recording() and a.fn is None and a.base is None and (<PyObject*>a.storage).ob_refcnt == 1
+            and not a.flags & REQUIRES_GRAD and a.m.dtype == b.m.dtype and same_dense(&a.m, &b.m) and OPS[OP_ADD].row[a.m.dtype] != NULL):
+        ms[0] = &a.m
+        ms[1] = &a.m
+        ms[2] = &b.m
+        run_flat(OPS[OP_ADD].row[a.m.dtype], ms, 3, NULL)
+        a.storage.version += 1
+        return a
+    return op_add(a, b)
+
+
+cdef int accumulate(Tensor leaf, Tensor g, bint sole) except -1:
+    """The leaf's turn: hooks, then .grad. sole: nobody else holds g, so it may become .grad itself."""
+    cdef Tensor given = g
+    if leaf.flags & HAS_HOOKS:
+        g = run_tensor_hooks((<Extra>leaf.extra).hooks, g)
+    if leaf.grad_ is None:
+        if sole and g is given and not recording() and stealable(g, leaf):
+            leaf.grad_ = g
+        else:
+            leaf.grad_ = op_clone(g)
+    elif recording():
+        leaf.grad_ = op_add(<Tensor>leaf.grad_, g)
+    else:
+        add_into(<Tensor>leaf.grad_, g)
+    if leaf.flags & HAS_HOOKS:
+        for hook in list((<Extra>leaf.extra).after.values()):
+            hook(leaf)
+    return 0
+
+
+cdef inline bint stealable(Tensor g, Tensor leaf) noexcept:
+    return ((<PyObject*>g.storage).ob_refcnt == 1 and g.fn is None and g.base is None and g.extra is None
+            and g.m.flags & DENSE != 0 and not g.flags & (REQUIRES_GRAD | WRAPPED)
+            and g.m.flags & CONTIGUOUS == leaf.m.flags & CONTIGUOUS)
+
+
+cdef int add_into(Tensor have, Tensor g) except -1:
+    """have += g, as PyTorch accumulates: in place, counted as a change."""
+    pointwise(OP_ADD, 2, have, g, None, NULL, have)
+    return 0
+
+
+cdef Tensor run_tensor_hooks(dict hooks, Tensor g):
+    for hook in list(hooks.values()):
+        r = hook(g)
+        if r is None:
+            continue
+        if not isinstance(r, Tensor):
+            raise TypeError(f"a tensor hook must return a Tensor or None, got {type(r).__name__}")
+        if (<Tensor>r).m.dtype != g.m.dtype or not meta_same_shape(&(<Tensor>r).m, &g.m):
+            raise RuntimeError(f"a hook has changed the gradient: expected shape {list(shape_tuple(&g.m))} and {dtype_object(g.m.dtype)}, "
+                               f"got {list(shape_tuple(&(<Tensor>r).m))} and {dtype_object((<Tensor>r).m.dtype)}")
+        g = <Tensor>r
+    return g
+
+
+cdef int apply_hooks_before(Pass p, int32_t r, Node n) except -1:
+    """Tensor hooks in order of registration, then retained gradients, then node pre-hooks."""
+    cdef object h = n.hooks
+    cdef Tensor g
+    for nr, hooks in h.tensor:
+        g = row_get(p, r, nr)
+        if g is not None:
+            row_put(p, r, nr, run_tensor_hooks(hooks, g))
+    for hook in list(h.pre.values()):
+        grads = row_all(p, r, n)
+        out = hook(grads)
+        if out is not None:
+            out = out if isinstance(out, tuple) else (out,)
+            if len(out) != len(grads):
+                raise RuntimeError(f"a pre-hook of {node_name(n)} returned {len(out)} gradients, expected {len(grads)}")
+            for i, v in enumerate(out):
+                row_put(p, r, i, v)
+    for nr, ref in h.retain.items():
+        t = ref()
+        g = row_get(p, r, nr)
+        if t is not None and g is not None:
+            retain(<Tensor>t, g)
+    return 0
+
+
+cdef int retain(Tensor t, Tensor g) except -1:
+    if t.grad_ is None:
+        t.grad_ = op_clone(g)
+    else:
+        t.grad_ = op_add(<Tensor>t.grad_, g)
+    return 0
+
+
+cdef Tensor row_get(Pass p, int32_t r, int nr):
+    if nr == 0:
+        return <Tensor>p.rows[r].grad if p.rows[r].grad != NULL else None
+    return (<dict>p.rows[r].more).get(nr) if p.rows[r].more != NULL else None
+
+
+cdef int row_put(Pass p, int32_t r, int nr, object g) except -1:
+    cdef PyObject* old
+    if nr == 0:
+        old = p.rows[r].grad
+        if g is None:
+            p.rows[r].grad = NULL
+        else:
+            Py_INCREF(g)
+            p.rows[r].grad = <PyObject*>g
+        Py_XDECREF(old)
+        return 0
+    if p.rows[r].more == NULL:
+        more = {}
+        Py_INCREF(more)
+        p.rows[r].more = <PyObject*>more
+    (<dict>p.rows[r].more)[nr] = g
+    return 0
+
+
+cdef int outputs_of(Node n) noexcept:
+    return len(n.outs) if n.outs is not None else 1
+
+
+cdef tuple row_all(Pass p, int32_t r, Node n):
+    return tuple([row_get(p, r, i) for i in range(outputs_of(n))])
+
+
+cdef int run_backward_of(Pass p, int32_t r, Node n) except -1:
+    """Calls n's backward; the gradients leave through pass_grad."""
+    cdef Tensor g = None
+    cdef object hook, out
+    cdef list kept
+    cdef int k
+    cdef uint32_t nr = 0
+    if n.released:
+        raise RuntimeError(RELEASED)
+    if n.hooks is not None and n.hooks.post:
+        n.collect = [None if wanted(n, k) else False for k in range(n.n_edges)]
+    try:
+        if n.outs is not None:
+            backward_many(n, row_all(p, r, n))
+        else:
+            g = <Tensor>p.rows[r].grad if p.rows[r].grad != NULL else None
+            if g is not None:
+                row_put(p, r, 0, None)
+                n.op.backward(n, g)
+            elif n.op.id == OP_FUNCTION:
+                backward_many(n, (None,))
+    except BaseException:
+        n.collect = None
+        raise
+    if n.collect is not None:
+        kept = n.collect
+        n.collect = None
+        given = tuple([None if v is False else v for v in kept])
+        for hook in list(n.hooks.post.values()):
+            out = hook(given, (g,) if n.outs is None else row_all(p, r, n))
+            if out is not None:
+                given = out if isinstance(out, tuple) else (out,)
+        for k in range(n.n_edges):
+            if k < len(given) and given[k] is not None and kept[k] is not False:
+                pass_grad(n, k, given[k])
+    return 0
+
+
+cdef int run_node(Pass p, int32_t r) except -1:
+    cdef Node n = <Node>p.rows[r].node
+    cdef Node e
+    cdef Tensor g
+    cdef int32_t t
+    cdef uint32_t nr = 0
+    cdef int k
+    cdef bint sole
+    cdef PyObject* owned
+    if n.hooks is not None:
+        apply_hooks_before(p, r, n)
+    if p.rows[r].captured:
+        for (row, number), positions in p.capture.items():
+            if row == r:
+                g = row_get(p, r, number)
+                if n.op is &OP_ACCUMULATE and g is not None and (<Tensor>n.rest).flags & HAS_HOOKS:
+                    g = run_tensor_hooks((<Extra>(<Tensor>n.rest).extra).hooks, g)
+                for i in positions:
+                    p.results[i] = g
+        g = None
+    if n.op is &OP_ACCUMULATE:
+        if p.accumulate and p.rows[r].needed and p.rows[r].grad != NULL:
+            owned = p.rows[r].grad
+            p.rows[r].grad = NULL
+            sole = owned.ob_refcnt == 1
+            try:
+                accumulate(<Tensor>n.rest, <Tensor>owned, sole)
+            finally:
+                Py_DECREF(<Tensor>owned)
+        return 0
+    if behind_needed(p, n):
+        run_backward_of(p, r, n)
+        if not p.keep:
+            node_release(n)
+    row_put(p, r, 0, None)
+    Py_XDECREF(p.rows[r].more)
+    p.rows[r].more = NULL
+    for k in range(n.n_edges):
+        e = node_edge(n, k, &nr)
+        if e is None:
+            continue
+        t = row_of(p, e)
+        if t < 0:
+            continue
+        p.rows[t].waits -= 1
+        if p.rows[t].waits == 0 and p.rows[t].needed:
+            heap_push(p, t)
+    return 0
+
+
+cdef bint behind_needed(Pass p, Node n):
+    """Whether some edge of n leads to a wanted gradient (n itself may be wanted and nothing behind it)."""
+    cdef uint32_t nr = 0
+    cdef int k
+    cdef int32_t t
+    cdef Node e
+    for k in range(n.n_edges):
+        e = node_edge(n, k, &nr)
+        if e is not None:
+            t = row_of(p, e)
+            if t >= 0 and p.rows[t].needed:
+                return True
+    return False
+
+
+cdef list run_pass(list roots, bint keep, bint create, list inputs):
+    """roots: (Node, output, gradient), emptied here so that nobody else holds the gradients.
+    inputs: (Node, output) whose gradients are returned, by position (None where nothing arrived); None: accumulate into all leaves.
+    """
+    global pass_count, cyg_pass
+    cdef Pass p = Pass.__new__(Pass)
+    cdef Node n
+    cdef Tensor g
+    cdef int32_t r
+    cdef int before
+    cdef void* outer = cyg_pass
+    pass_count += 1
+    p.id = pass_count
+    p.keep = keep
+    p.accumulate = inputs is None
+    if inputs is not None:
+        mark_inputs(p, inputs)
+    for n, nr, g in roots:
+        walk(p, n)
+    before = set_recording(create)
+    cyg_pass = <void*>p
+    try:
+        for n, nr, g in roots:
+            add_to_row(p, row_of(p, n), nr, g)
+        seen = set()
+        for n, nr, g in roots:
+            r = row_of(p, n)
+            if p.rows[r].waits == 0 and r not in seen and p.rows[r].needed:
+                seen.add(r)
+                heap_push(p, r)
+        roots.clear()
+        n = None
+        g = None
+        while p.heap_n:
+            run_node(p, heap_pop(p))
+            PyErr_CheckSignals()
+    finally:
+        cyg_pass = outer
+        restore_mode(before)
+    return p.results
+
+
+cdef int mark_inputs(Pass p, list inputs) except -1:
+    cdef Node n
+    cdef int32_t r
+    p.capture = {}
+    p.results = [None] * len(inputs)
+    for i, (n, nr) in enumerate(inputs):
+        r = row_of(p, n)
+        if r < 0:
+            r = row_new(p, n)
+        p.rows[r].captured = 1
+        p.rows[r].needed = 1
+        p.capture.setdefault((r, nr), []).append(i)
+    return 0

@@ -1,0 +1,687 @@
+# formulas: gradients too long for a row of the table. May use: the generated op_ functions, view.
+# All are made of differentiable operations, so that gradients of gradients need nothing more.
+
+
+cdef int edge_sizes(Node n, int k, Dims* d) except -1:
+    """Shape of input k of n, as its maker declared it."""
+    cdef uint32_t nr = 0
+    cdef Node e = node_edge(n, k, &nr)
+    cdef int i
+    cdef Tensor leaf
+    if e.op is &OP_ACCUMULATE:
+        leaf = <Tensor>e.rest
+        d.n = leaf.m.ndim
+        for i in range(d.n):
+            d.v[i] = leaf.m.sizes[i]
+    elif e.outs is None:
+        d.n = e.ondim
+        for i in range(d.n):
+            d.v[i] = e.osizes[i]
+    else:
+        shape = e.outs[nr][0]
+        d.n = len(shape)
+        for i in range(d.n):
+            d.v[i] = shape[i]
+    return 0
+
+
+cdef tuple dims_tuple(const Dims* d):
+    return tuple([d.v[i] for i in range(d.n)])
+
+
+cdef int dims_from(object seq, Dims* d) except -1:
+    d.n = len(seq)
+    for i in range(d.n):
+        d.v[i] = seq[i]
+    return 0
+
+
+cdef inline int bits(uint64_t mask) noexcept:
+    cdef int n = 0
+    while mask:
+        mask &= mask - 1
+        n += 1
+    return n
+
+
+cdef double count(const Dims* d, uint64_t mask) noexcept:
+    """Elements that a reduction over `mask` folds into one."""
+    cdef double c = 1
+    cdef int i
+    for i in range(d.n):
+        if mask >> i & 1:
+            c *= d.v[i]
+    return c
+
+
+cdef Tensor zeros_of(int nd, const int64_t* sizes, int code):
+    cdef Tensor y = tensor_new()
+    y.storage = ops.op_full(&y.m, nd, sizes, 0.0, code)
+    return y
+
+
+cdef inline Tensor zeros_same(Tensor t):
+    return zeros_of(t.m.ndim, t.m.sizes, t.m.dtype)
+
+
+cdef Tensor sum_to(Tensor g, int nd, const int64_t* sizes):
+    """g summed down to a shape that broadcasts to g's."""
+    cdef uint64_t mask = 0
+    cdef int i, lead = g.m.ndim - nd
+    cdef Dims d
+    for i in range(g.m.ndim):
+        if i < lead or (sizes[i - lead] == 1 and g.m.sizes[i] != 1):
+            mask |= <uint64_t>1 << i
+    if mask:
+        g = op_sum(g, mask, True, -1)
+    if lead == 0:
+        return g
+    d.n = nd
+    for i in range(nd):
+        d.v[i] = sizes[i]
+    return op_reshape(g, &d)
+
+
+cdef inline Tensor sum_to_dims(Tensor g, const Dims* d):
+    return sum_to(g, d.n, d.v)
+
+
+cdef Tensor op_reshape(Tensor x, const Dims* d):
+    """A view where the layout allows it, else a view of a copy."""
+    cdef Meta probe
+    cdef int fits
+    memset(&probe, 0, sizeof(Meta))
+    fits = view_reshape(&probe, &x.m, d.n, d.v)
+    meta_clear(&probe)
+    if not fits:
+        x = op_contiguous(x)
+    return op_view_as_shape(x, d)
+
+
+cdef Tensor op_contiguous(Tensor x):
+    """x itself when it is row-major, else a row-major copy."""
+    cdef Tensor y
+    cdef Node n
+    if x.m.flags & CONTIGUOUS:
+        return x
+    y = tensor_new()
+    y.storage = ops.op_clone(&y.m, &x.m, x.m.dtype, True)
+    if cyg_mode == 0 and needs(x):
+        n = node_new(&OPS[OP_CLONE])
+        node_set_edge(n, 0, x)
+        node_set_output(n, y)
+    return y
+
+
+cdef Tensor op_clone(Tensor x):
+    """A copy in the layout of a dense x."""
+    cdef Tensor y = tensor_new()
+    cdef Node n
+    y.storage = ops.op_clone(&y.m, &x.m, x.m.dtype, False)
+    if cyg_mode == 0 and needs(x):
+        n = node_new(&OPS[OP_CLONE])
+        node_set_edge(n, 0, x)
+        node_set_output(n, y)
+    return y
+
+
+cdef int bw_clone(Node n, Tensor g) except -1:
+    return pass_grad(n, 0, g)
+
+
+cdef Tensor op_t(Tensor x):
+    return op_transpose(x, 0, 1) if x.m.ndim == 2 else x
+
+
+cdef Tensor restore_dims(Tensor g, uint64_t mask, bint keepdim):
+    """Reduced dimensions put back with size 1."""
+    cdef Dims d
+    cdef int i, k = 0
+    if keepdim or mask == 0:
+        return g
+    d.n = g.m.ndim + bits(mask)
+    for i in range(d.n):
+        if mask >> i & 1:
+            d.v[i] = 1
+        else:
+            d.v[i] = g.m.sizes[k]
+            k += 1
+    return op_view_as_shape(g, &d)
+
+
+cdef Tensor expand_reduced(Tensor g, const Dims* sizes, uint64_t mask, bint keepdim):
+    """A reduction's gradient repeated over what was reduced, without copying."""
+    cdef Tensor y
+    cdef int i, k = 0
+    cdef int64_t strides[64]
+    if recording():
+        return op_expand_to(restore_dims(g, mask, keepdim), sizes)
+    for i in range(sizes.n):
+        if mask >> i & 1:
+            strides[i] = 0
+            k += keepdim
+        else:
+            strides[i] = g.m.strides[k] if g.m.sizes[k] != 1 or sizes.v[i] == 1 else 0
+            k += 1
+    y = tensor_new()
+    meta_strided(&y.m, sizes.n, sizes.v, strides, g.m.dtype, g.m.data)
+    y.storage = g.storage
+    return y
+
+
+cdef Tensor sum_keep(Tensor x, int64_t dim):
+    return op_sum(x, <uint64_t>1 << wrap_dim(dim, x.m.ndim), True, -1) if x.m.ndim else x
+
+
+cdef Tensor extremum_backward(Tensor g, Tensor x, Tensor y, uint64_t mask, bint keepdim):
+    """Equal extrema share the gradient evenly."""
+    cdef Tensor hit = op_eq(x, restore_dims(y, mask, keepdim))
+    cdef Tensor ties = op_sum(hit, mask, True, g.m.dtype)
+    return op_mul(op_cast(hit, g.m.dtype), op_div(restore_dims(g, mask, keepdim), ties))
+
+
+cdef Tensor prod_backward(Tensor g, Tensor x, Tensor y, uint64_t mask, bint keepdim):
+    """g * (product of the other factors). Without zeros that is y / x; one zero leaves only its own factor a gradient, two leave none.
+
+    In the presence of zeros the products of the others are taken from both sides, which stays differentiable.
+    """
+    cdef Tensor flat, left, right, others, zero = op_eq(x, scalar_tensor(0, x.m.dtype))
+    cdef Tensor any_zero = op_any(zero, full_mask(zero), False)
+    cdef uint64_t m = mask if mask or x.m.ndim == 0 else full_mask(x)
+    if not ops.item(&any_zero.m):
+        return op_div(op_mul(restore_dims(g, mask, keepdim), restore_dims(y, mask, keepdim)), x)
+    flat = reduced_last(x, m)
+    others = products_of_others(flat)
+    return op_mul(restore_dims(g, mask, keepdim), restored_from_last(others, x, m))
+
+
+cdef uint64_t full_mask(Tensor x) noexcept:
+    return (<uint64_t>1 << x.m.ndim) - 1 if x.m.ndim < 64 else ~<uint64_t>0
+
+
+cdef int last_order(Tensor x, uint64_t mask, Dims* order) noexcept:
+    """Dimension order that puts the masked ones last."""
+    cdef int i
+    order.n = 0
+    for i in range(x.m.ndim):
+        if not mask >> i & 1:
+            order.v[order.n] = i
+            order.n += 1
+    for i in range(x.m.ndim):
+        if mask >> i & 1:
+            order.v[order.n] = i
+            order.n += 1
+    return 0
+
+
+cdef Tensor reduced_last(Tensor x, uint64_t mask):
+    """x as (kept elements, reduced elements)."""
+    cdef Dims order, shape
+    cdef int i
+    last_order(x, mask, &order)
+    shape.n = 2
+    shape.v[0] = shape.v[1] = 1
+    for i in range(x.m.ndim):
+        shape.v[1 if mask >> i & 1 else 0] *= x.m.sizes[i]
+    return op_reshape(op_permute(x, &order), &shape)
+
+
+cdef Tensor restored_from_last(Tensor flat, Tensor x, uint64_t mask):
+    cdef Dims order, shape, back
+    cdef int i
+    last_order(x, mask, &order)
+    shape.n = back.n = order.n
+    for i in range(order.n):
+        shape.v[i] = x.m.sizes[order.v[i]]
+        back.v[order.v[i]] = i
+    return op_permute(op_reshape(flat, &shape), &back)
+
+
+cdef Tensor products_of_others(Tensor x):
+    """For each element of the rows of x, the product of the others in its row: prefix products times suffix products."""
+    cdef int64_t i, n = x.m.sizes[1]
+    cdef Dims one
+    cdef list left = [], right = [], cols = [op_select(x, 1, i) for i in range(n)]
+    acc = None
+    for i in range(n):
+        left.append(acc)
+        acc = cols[i] if acc is None else op_mul(<Tensor>acc, <Tensor>cols[i])
+    acc = None
+    for i in range(n - 1, -1, -1):
+        right.append(acc)
+        acc = cols[i] if acc is None else op_mul(<Tensor>acc, <Tensor>cols[i])
+    right.reverse()
+    out = []
+    for i in range(n):
+        a, b = left[i], right[i]
+        if a is None and b is None:
+            t = ones_same(<Tensor>cols[i])
+        else:
+            t = b if a is None else a if b is None else op_mul(<Tensor>a, <Tensor>b)
+        out.append(op_unsqueeze(<Tensor>t, 1))
+    return op_cat(out, 1)
+
+
+cdef Tensor ones_same(Tensor t):
+    cdef Tensor y = tensor_new()
+    y.storage = ops.op_full(&y.m, t.m.ndim, t.m.sizes, 1.0, t.m.dtype)
+    return y
+
+
+cdef Tensor std_backward(Tensor g, Tensor x, Tensor y, uint64_t mask, double correction, bint keepdim):
+    cdef Dims d
+    cdef Tensor scale
+    d.n = x.m.ndim
+    memcpy(d.v, x.m.sizes, d.n * sizeof(int64_t))
+    # d std / d x = (x - mean) / ((n - correction) * std), and 0 where std is 0
+    scale = op_div(g, op_mul(y, like_number(count(&d, mask) - correction, y)))
+    scale = op_masked_fill(scale, op_eq(y, scalar_tensor(0, y.m.dtype)), scalar_tensor(0, scale.m.dtype))
+    return op_mul(restore_dims(scale, mask, keepdim), op_sub(x, op_mean(x, mask, True, -1)))
+
+
+cdef Tensor norm_backward(Tensor g, Tensor x, Tensor y, double p, uint64_t mask, bint keepdim):
+    """Gradient of (sum |x|^p)^(1/p); 0 where the norm is 0."""
+    cdef Tensor zero, u
+    g = restore_dims(g, mask, keepdim)
+    y = restore_dims(y, mask, keepdim)
+    if p == 0:
+        return zeros_same(x)
+    if p == 1:
+        return op_mul(op_sign(x), g)
+    zero = op_eq(y, scalar_tensor(0, y.m.dtype))
+    if p == 2:
+        u = op_mul(x, op_div(g, y))
+        return op_masked_fill(u, zero, scalar_tensor(0, u.m.dtype))
+    if p == INFINITY or p == -INFINITY:
+        u = op_eq(op_abs(x), y)
+        return op_mul(op_mul(op_sign(x), op_cast(u, g.m.dtype)), op_div(g, op_sum(u, mask, True, g.m.dtype)))
+    u = op_mul(op_sign(x), op_pow(op_div(op_abs(x), y), like_number(p - 1, x)))
+    u = op_masked_fill(op_mul(u, g), zero, scalar_tensor(0, u.m.dtype))
+    return u
+
+
+cdef Tensor flip_cumsum(Tensor g, int64_t dim):
+    """Running sum from the far end: total - running sum + element."""
+    if g.m.ndim == 0:
+        return g
+    return op_add(op_sub(sum_keep(g, dim), op_cumsum(g, dim, -1)), g)
+
+
+cdef Tensor unpermute(Tensor g, const Dims* dims):
+    cdef Dims back
+    cdef int i
+    back.n = dims.n
+    for i in range(dims.n):
+        back.v[wrap_dim(dims.v[i], dims.n)] = i
+    return op_permute(g, &back)
+
+
+cdef Tensor unsqueeze_backward(Tensor g, int64_t dim):
+    return op_squeeze_dims(g, <uint64_t>1 << wrap_dim(dim, g.m.ndim))
+
+
+# ---- gradients of views that drop elements: the slice put into zeros -----------------------------------------------------------------
+
+cdef Tensor embed(Tensor g, const Dims* sizes, Meta* place):
+    """Zeros of `sizes` with g in the place that a view had; `place` is that view of a row-major tensor whose data starts at NULL.
+    Elements that the view showed several times receive the sum."""
+    cdef Tensor y = zeros_of(sizes.n, sizes.v, g.m.dtype)
+    cdef Meta part
+    cdef Node n
+    cdef int64_t offset = <int64_t>place.data // ITEMSIZE[g.m.dtype]
+    memset(&part, 0, sizeof(Meta))
+    meta_strided(&part, place.ndim, place.sizes, place.strides, g.m.dtype, y.m.data + offset * ITEMSIZE[g.m.dtype])
+    try:
+        if has_internal_overlap(&part):
+            add_overlapping(&part, &g.m)
+        else:
+            ops.copy_into(&part, &g.m)
+    finally:
+        meta_clear(&part)
+    if cyg_mode == 0 and needs(g):
+        n = node_new(&OPS[OP_EMBED])
+        node_set_edge(n, 0, g)
+        n.rest = (shape_tuple(&g.m), tuple([place.strides[i] for i in range(place.ndim)]), offset)
+        node_set_output(n, y)
+    return y
+
+
+cdef int add_overlapping(Meta* part, Meta* g) except -1:
+    """part += g, element after element: two indices may mean one place."""
+    cdef int64_t at[64]
+    cdef int64_t i, po, go
+    cdef int k
+    cdef int step = ITEMSIZE[part.dtype]
+    if not is_float(part.dtype) or part.dtype < FLOAT32:
+        raise RuntimeError(f"gradient of an overlapping view: not implemented for dtype {dtype_object(part.dtype)}")
+    memset(at, 0, sizeof(at))
+    for i in range(part.numel):
+        po = go = 0
+        for k in range(part.ndim):
+            po += at[k] * part.strides[k]
+            go += at[k] * g.strides[k]
+        if part.dtype == FLOAT32:
+            (<float*>part.data)[po] += (<float*>g.data)[go]
+        else:
+            (<double*>part.data)[po] += (<double*>g.data)[go]
+        k = part.ndim - 1
+        while k >= 0:
+            at[k] += 1
+            if at[k] < part.sizes[k]:
+                break
+            at[k] = 0
+            k -= 1
+    return 0
+
+
+cdef int rowmajor_probe(Meta* m, const Dims* sizes, int code) except -1:
+    """A row-major Meta at address 0, to ask a view rule where its elements lie."""
+    memset(m, 0, sizeof(Meta))
+    meta_contig(m, sizes.n, sizes.v, code)
+    m.data = NULL
+    return 0
+
+
+cdef Tensor select_backward(Tensor g, const Dims* sizes, int64_t dim, int64_t index):
+    cdef Meta m, v
+    rowmajor_probe(&m, sizes, g.m.dtype)
+    memset(&v, 0, sizeof(Meta))
+    try:
+        view_select(&v, &m, dim, index)
+        return embed(g, sizes, &v)
+    finally:
+        meta_clear(&m)
+        meta_clear(&v)
+
+
+cdef Tensor slice_backward(Tensor g, const Dims* sizes, int64_t dim, int64_t start, int64_t stop, int64_t step):
+    cdef Meta m, v
+    rowmajor_probe(&m, sizes, g.m.dtype)
+    memset(&v, 0, sizeof(Meta))
+    try:
+        view_slice(&v, &m, dim, start, stop, step)
+        return embed(g, sizes, &v)
+    finally:
+        meta_clear(&m)
+        meta_clear(&v)
+
+
+cdef Tensor diagonal_backward(Tensor g, const Dims* sizes, int64_t offset, int64_t dim1, int64_t dim2):
+    cdef Meta m, v
+    rowmajor_probe(&m, sizes, g.m.dtype)
+    memset(&v, 0, sizeof(Meta))
+    try:
+        view_diagonal(&v, &m, offset, dim1, dim2)
+        return embed(g, sizes, &v)
+    finally:
+        meta_clear(&m)
+        meta_clear(&v)
+
+
+cdef Tensor unfold_backward(Tensor g, const Dims* sizes, int64_t dim, int64_t size, int64_t step):
+    cdef Meta m, v
+    rowmajor_probe(&m, sizes, g.m.dtype)
+    memset(&v, 0, sizeof(Meta))
+    try:
+        view_unfold(&v, &m, dim, size, step)
+        return embed(g, sizes, &v)
+    finally:
+        meta_clear(&m)
+        meta_clear(&v)
+
+
+cdef int bw_embed(Node n, Tensor g) except -1:
+    cdef Dims sizes, strides
+    if wanted(n, 0):
+        shape, steps, offset = n.rest
+        dims_from(shape, &sizes)
+        dims_from(steps, &strides)
+        g = op_contiguous(g)
+        pass_grad(n, 0, op_as_strided(g, &sizes, &strides, (g.m.data - g.storage.ptr) // ITEMSIZE[g.m.dtype] + <int64_t>offset))
+    return 0
+
+
+# ---- as_strided, which view refreshes and in-place writes through views rest on -----------------------------------------------------
+
+cdef Tensor op_as_strided(Tensor x, const Dims* sizes, const Dims* strides, int64_t offset):
+    cdef Tensor y = tensor_new()
+    cdef Node n
+    if sizes.n != strides.n:
+        raise RuntimeError(f"as_strided: {sizes.n} sizes and {strides.n} strides were given; they must be equally many")
+    view_as_strided(&y.m, &x.m, x.storage, sizes.n, sizes.v, strides.v, offset)
+    view_begin(y, x)
+    if cyg_mode == 0 and needs(x):
+        n = node_new(&OPS[OP_AS_STRIDED])
+        node_set_edge(n, 0, x)
+        n.rest = (geometry(y), geometry(x))
+        node_set_output(n, y)
+    return y
+
+
+cdef int bw_as_strided(Node n, Tensor g) except -1:
+    if wanted(n, 0):
+        pass_grad(n, 0, as_strided_backward(g, n.rest[0], n.rest[1]))
+    return 0
+
+
+cdef Tensor as_strided_backward(Tensor g, tuple view, tuple base):
+    """Gradient of a view with one geometry for a base with another, both in the same storage: g is laid into the smallest block that
+    holds both; an element that the base shows k times takes a k-th of what arrived there."""
+    cdef Dims sizes, strides, block
+    cdef Meta part
+    cdef Tensor y, times
+    cdef int64_t low = min(view[2], base[2])
+    cdef int64_t high = max(extent(view), extent(base))
+    block.n = 1
+    block.v[0] = high - low
+    dims_from(view[0], &sizes)
+    dims_from(view[1], &strides)
+    memset(&part, 0, sizeof(Meta))
+    meta_strided(&part, sizes.n, sizes.v, strides.v, g.m.dtype, <char*><size_t>((view[2] - low) * ITEMSIZE[g.m.dtype]))
+    try:
+        y = embed(g, &block, &part)
+    finally:
+        meta_clear(&part)
+    dims_from(base[0], &sizes)
+    dims_from(base[1], &strides)
+    part.data = NULL
+    meta_strided(&part, sizes.n, sizes.v, strides.v, g.m.dtype, NULL)
+    overlapping = has_internal_overlap(&part)
+    meta_clear(&part)
+    if overlapping:
+        times = zeros_of(1, block.v, g.m.dtype)
+        meta_strided(&part, sizes.n, sizes.v, strides.v, g.m.dtype, times.m.data + (base[2] - low) * ITEMSIZE[g.m.dtype])
+        try:
+            ones = tensor_new()
+            (<Tensor>ones).storage = ops.op_full(&(<Tensor>ones).m, sizes.n, sizes.v, 1.0, g.m.dtype)
+            add_overlapping(&part, &(<Tensor>ones).m)
+        finally:
+            meta_clear(&part)
+        y = op_div(y, op_maximum(times, ones_same(times)))
+    return op_as_strided(y, &sizes, &strides, base[2] - low)
+
+
+cdef object extent(tuple geo):
+    """One past the last element that a geometry reaches."""
+    if 0 in geo[0]:
+        return geo[2]
+    return geo[2] + sum([(n - 1) * s for n, s in zip(geo[0], geo[1])]) + 1
+
+
+cdef int bw_copy_slices(Node n, Tensor g) except -1:
+    """In-place write through a view: the gradient of the written slice goes through the writing operation, the rest passes."""
+    cdef Node f
+    cdef Tensor whole, part, inner
+    cdef Dims sizes, strides
+    cdef int k
+    f, view, base = n.rest
+    want0 = wanted(n, 0)
+    dims_from(base[0], &sizes)
+    dims_from(base[1], &strides)
+    low = base[2]
+    whole = copy_of(g, &sizes, &strides)
+    offset = (whole.m.data - whole.storage.ptr) // ITEMSIZE[g.m.dtype]
+    dims_from(view[0], &sizes)
+    dims_from(view[1], &strides)
+    part = op_as_strided(whole, &sizes, &strides, view[2] - low + offset)
+    f.collect = [want0 if k == 0 else wanted(n, k) for k in range(f.n_edges)]
+    f.collect = [None if w else False for w in f.collect]
+    try:
+        if f.released:
+            raise RuntimeError(RELEASED)
+        f.op.backward(f, op_clone(part))
+        grads = f.collect
+    finally:
+        f.collect = None
+    if want0:
+        if grads[0] is not None:
+            inner = fit_slice(<Tensor>grads[0], view[0], part)
+            copy_in(part, inner)
+        else:
+            copy_in(part, zeros_same(part))
+        pass_grad(n, 0, whole)
+    for k in range(1, f.n_edges):
+        if grads[k] is not None and grads[k] is not False:
+            pass_grad(n, k, <Tensor>grads[k])
+    if not (<Pass>cyg_pass).keep:
+        node_release(f)
+    return 0
+
+
+cdef Tensor fit_slice(Tensor g, tuple sizes, Tensor like):
+    cdef Dims d
+    dims_from(sizes, &d)
+    if not meta_same_shape(&g.m, &like.m):
+        g = sum_to(g, d.n, d.v)
+    return op_cast(g, like.m.dtype) if g.m.dtype != like.m.dtype else g
+
+
+cdef Tensor copy_of(Tensor g, const Dims* sizes, const Dims* strides):
+    """A copy of g laid out with the strides of the base, so that the view's strides name the same elements in it."""
+    cdef Tensor y
+    cdef Node n
+    cdef int64_t reach = 1
+    cdef int i
+    cdef Dims block
+    for i in range(sizes.n):
+        if sizes.v[i] == 0:
+            reach = 0
+            break
+        reach += (sizes.v[i] - 1) * strides.v[i]
+    block.n = 1
+    block.v[0] = reach
+    y = zeros_of(1, block.v, g.m.dtype)
+    meta_clear(&y.m)
+    meta_strided(&y.m, sizes.n, sizes.v, strides.v, g.m.dtype, y.storage.ptr)
+    ops.copy_into(&y.m, &g.m)
+    if cyg_mode == 0 and needs(g):
+        n = node_new(&OPS[OP_CLONE])
+        node_set_edge(n, 0, g)
+        node_set_output(n, y)
+    return y
+
+
+cdef int copy_in(Tensor x, Tensor src) except -1:
+    """x.copy_(src), recorded."""
+    cdef Node n
+    cdef Tensor before
+    cdef bint recorded = recording() and (needs(x) or needs(src))
+    check_in_place(x, recorded)
+    before = history_alias(x) if recorded else None
+    ops.copy_into(&x.m, &src.m)
+    bump(x, OP_COPY)
+    if recorded and category(x.m.dtype) >= 2:
+        n = node_new(&OPS[OP_COPY])
+        node_set_edge(n, 0, before)
+        node_set_edge(n, 1, src)
+        n.odtype = x.m.dtype
+        rebase(x, n)
+    return 0
+
+
+cdef int bw_copy(Node n, Tensor g) except -1:
+    if wanted(n, 0):
+        pass_grad(n, 0, zeros_same(g))
+    if wanted(n, 1):
+        pass_grad(n, 1, g)
+    return 0
+
+
+# ---- joining, indexing ------------------------------------------------------------------------------------------------------------------
+
+cdef int bw_cat(Node n, Tensor g) except -1:
+    cdef int64_t dim = n.iattr[0], at = 0, size
+    cdef int k
+    for k in range(n.n_edges):
+        size = n.rest[k]
+        if wanted(n, k):
+            pass_grad(n, k, op_narrow(g, dim, at, size))
+        at += size
+    return 0
+
+
+cdef Tensor op_cat(list xs, int64_t dim):
+    cdef Tensor y = tensor_new(), t
+    cdef Node n
+    cdef int k, count = len(xs)
+    cdef bint recorded = False
+    cdef Meta** ms = <Meta**>malloc((count or 1) * sizeof(Meta*))
+    if ms == NULL:
+        raise MemoryError()
+    try:
+        for k in range(count):
+            t = <Tensor>xs[k]
+            ms[k] = &t.m
+            recorded = recorded or needs(t)
+        y.storage = ops.op_cat(&y.m, ms, count, dim)
+    finally:
+        free(ms)
+    if recorded and cyg_mode == 0:
+        n = node_new(&OPS[OP_CAT])
+        dim = wrap_dim(dim, y.m.ndim)
+        n.iattr[0] = dim
+        n.rest = tuple([(<Tensor>t).m.sizes[dim] if (<Tensor>t).m.ndim == y.m.ndim else 0 for t in xs])
+        for k in range(count):
+            t = <Tensor>xs[k]
+            node_set_edge(n, k, t if t.m.ndim == y.m.ndim else None)
+        node_set_output(n, y)
+    return y
+
+
+cdef Tensor index_select_backward(Tensor g, const Dims* sizes, int64_t dim, Tensor index):
+    return op_index_add(zeros_of(sizes.n, sizes.v, g.m.dtype), dim, index, g)
+
+
+cdef Tensor gather_backward(Tensor g, const Dims* sizes, int64_t dim, Tensor index):
+    return op_scatter_add(zeros_of(sizes.n, sizes.v, g.m.dtype), dim, index, g)
+
+
+cdef Tensor scatter_clear(Tensor g, int64_t dim, Tensor index):
+    """g with the overwritten places set to 0."""
+    return op_scatter(g, dim, index, zeros_of(index.m.ndim, index.m.sizes, g.m.dtype))
+
+
+cdef Tensor value_select_backward(Tensor g, const Dims* sizes, int64_t dim, Tensor index, bint keepdim):
+    if sizes.n == 0:
+        return g
+    if not keepdim:
+        g = op_unsqueeze(g, dim)
+        index = op_unsqueeze(index, dim)
+    return op_scatter_add(zeros_of(sizes.n, sizes.v, g.m.dtype), dim, index, g)
+
+
+cdef Tensor masked_select_backward(Tensor g, const Dims* sizes, Tensor mask):
+    """g spread to where the mask held, in order, over the broadcast shape (the engine sums down to x's)."""
+    cdef Meta* ms[2]
+    cdef Meta x
+    cdef int64_t full[64]
+    cdef int nd
+    cdef Dims d
+    rowmajor_probe(&x, sizes, g.m.dtype)
+    ms[0] = &x
+    ms[1] = &mask.m
+    nd = broadcast_shapes(ms, 2, full)
+    meta_clear(&x)
+    d.n = nd
+    memcpy(d.v, full, nd * sizeof(int64_t))
+    return op_index_put(zeros_of(nd, full, g.m.dtype), [op_expand_to(mask, &d)], g, False)

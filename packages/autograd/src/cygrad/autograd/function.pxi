@@ -1,0 +1,265 @@
+# function: custom Functions. May use: engine, tensor.
+# The context that forward and backward receive is the graph node itself, of a class made once for each Function.
+
+
+cdef class FunctionCtx(Node):
+    """What forward and backward of a custom Function share; it is the Function's node of the graph."""
+
+    cdef public object needs_input_grad      # one bool for each argument of forward
+    cdef public object materialize_grads
+    cdef object owner                        # the Function class
+    cdef tuple to_save
+    cdef tuple dirty
+    cdef tuple no_gradient
+    cdef list kept                           # (tensor or None, version, output number or -1)
+    cdef int n_args
+    cdef dict __dict__
+
+    def save_for_backward(self, *tensors):
+        """Keeps tensors (or None) for backward; inputs, outputs and intermediate results alike."""
+        for i, t in enumerate(tensors):
+            if t is not None and not isinstance(t, Tensor):
+                raise TypeError(f"save_for_backward can only save variables, but argument {i} is of type {kind_of(t)}")
+        self.to_save = tensors
+
+    @property
+    def saved_tensors(self):
+        """What save_for_backward was given, in that order; checked to be unchanged."""
+        return unpack_saved(self)
+
+    def mark_dirty(self, *args):
+        """Says which inputs forward changed in place; they must be among its outputs."""
+        self.dirty = args
+
+    def mark_non_differentiable(self, *args):
+        """Says which outputs have no gradient."""
+        self.no_gradient = args
+
+    def set_materialize_grads(self, value):
+        """Whether backward receives zeros (the default) or None for outputs that no gradient reached."""
+        self.materialize_grads = value
+
+
+cdef object unpack_saved(FunctionCtx c):
+    cdef Tensor t, y
+    if c.kept is None:
+        if c.released:
+            raise RuntimeError(RELEASED)
+        return c.to_save if c.to_save is not None else ()
+    out = []
+    for value, version, number in c.kept:
+        if value is None:
+            out.append(None)
+            continue
+        t = <Tensor>value
+        if t.storage.version != version:
+            raise RuntimeError(
+                f"one of the variables needed for gradient computation has been modified by an inplace operation: {type(c).__name__} saved a "
+                f"{dtype_object(t.m.dtype)} tensor of shape {list(shape_tuple(&t.m))} at version {version}, but it is at version {t.storage.version} "
+                f"now; expected version {version} instead. The last in-place operation on its memory was {op_word(t.storage.last_op)}.")
+        if number >= 0:
+            y = alias_of(t)
+            y.fn = c
+            y.out_nr = number
+            y.flags |= REQUIRES_GRAD
+            out.append(y)
+        else:
+            out.append(t)
+    return tuple(out)
+
+
+cdef int keep_saved(FunctionCtx c, tuple outputs) except -1:
+    """After forward: outputs are kept as aliases, so that the node does not own itself."""
+    cdef Tensor t
+    c.kept = []
+    for value in c.to_save or ():
+        number = -1
+        if value is not None:
+            t = <Tensor>value
+            if t.fn is c:
+                number = t.out_nr
+                t = alias_of(t)
+            c.kept.append((t, t.storage.version, number))
+        else:
+            c.kept.append((None, 0, -1))
+    c.to_save = None
+    return 0
+
+
+cdef dict _context_classes = {}
+
+
+cdef object context_class(object function):
+    cls = function.__dict__.get("_backward_cls")
+    if cls is None:
+        cls = type(function.__name__ + "Backward", (FunctionCtx,), {"__module__": "torch.autograd.function"})
+        function._backward_cls = cls
+    return cls
+
+
+def apply_function(function, *args):
+    """Runs a custom Function's forward without recording and makes its node; the body of ``Function.apply``."""
+    cdef FunctionCtx c
+    cdef Tensor t
+    cdef int before, k
+    cdef bint recorded = False
+    cls = context_class(function)
+    c = cls.__new__(cls)
+    c.op = &OPS[OP_FUNCTION]
+    c.materialize_grads = True
+    c.owner = function
+    c.n_args = len(args)
+    c.needs_input_grad = tuple([isinstance(a, Tensor) and needs(<Tensor>a) and True for a in args])
+    recorded = recording() and True in c.needs_input_grad
+    before = set_recording(False)
+    try:
+        if function.setup_context is not _no_setup():
+            output = function.forward(*args)
+            function.setup_context(c, args, output)
+        else:
+            output = function.forward(c, *args)
+    finally:
+        restore_mode(before)
+    outputs = output if isinstance(output, tuple) else (output,)
+    check_outputs(c, outputs)
+    wrapped = wrap_outputs(c, args, outputs, recorded)
+    return wrapped if isinstance(output, tuple) else wrapped[0]
+
+
+cdef object _base_setup = None
+
+
+cdef object _no_setup():
+    global _base_setup
+    if _base_setup is None:
+        from cygrad.autograd.function import Function
+        _base_setup = Function.setup_context
+    return _base_setup
+
+
+cdef int check_outputs(FunctionCtx c, tuple outputs) except -1:
+    for o in outputs:
+        if isinstance(o, Tensor):
+            return 0
+    if not outputs or any(o is None or not isinstance(o, Tensor) for o in outputs):
+        raise TypeError(f"{c.owner.__name__}.forward: expected Variable or tuple of them (got {', '.join(kind_of(o) for o in outputs) or 'nothing'})")
+    return 0
+
+
+cdef tuple wrap_outputs(FunctionCtx c, tuple args, tuple outputs, bint recorded):
+    """Outputs with the node attached: inputs returned as they are become views of themselves, dirty ones are rebased."""
+    cdef Tensor y
+    cdef uint32_t nr
+    global node_seq
+    dirty = {id(t) for t in c.dirty or ()}
+    plain = {id(t) for t in c.no_gradient or ()}
+    inputs = {id(a) for a in args if isinstance(a, Tensor)}
+    for t in c.dirty or ():
+        if id(t) not in inputs:
+            raise RuntimeError(f"{c.owner.__name__}: mark_dirty was given a tensor that is not an input")
+        if recorded and id(t) not in {id(o) for o in outputs}:
+            raise RuntimeError(f"{c.owner.__name__}: some elements marked as dirty during the forward method were not returned as output. "
+                               "The inputs that are modified inplace must all be outputs of the Function.")
+    for t in c.dirty or ():
+        if recorded:
+            check_in_place(<Tensor>t, True)
+        bump(<Tensor>t, OP_FUNCTION)
+    if not recorded:
+        return tuple([alias_view_plain(<Tensor>o) if isinstance(o, Tensor) and id(o) in inputs and id(o) not in dirty else o for o in outputs])
+    c.seq = node_seq
+    node_seq += 1
+    for k, a in enumerate(args):
+        if isinstance(a, Tensor):
+            node_set_edge(c, k, history_alias(<Tensor>a) if id(a) in dirty else <Tensor>a)
+        else:
+            node_put_edge(c, k, None, 0)
+    c.outs = []
+    result = []
+    for i, o in enumerate(outputs):
+        if not isinstance(o, Tensor):
+            c.outs.append(((), FLOAT32))
+            result.append(o)
+            continue
+        y = <Tensor>o
+        if id(o) in inputs and id(o) not in dirty:
+            y = view_of_input(y)
+        c.outs.append((shape_tuple(&y.m), <int>y.m.dtype))
+        if id(o) not in plain and category(y.m.dtype) >= 2:
+            attach(c, y, i, id(o) in dirty)
+        elif id(o) in plain and id(o) not in dirty:
+            y.flags &= ~REQUIRES_GRAD
+            y.fn = None
+        result.append(y)
+    swap_saved(c, outputs, result)
+    keep_saved(c, tuple(result))
+    return tuple(result)
+
+
+cdef int attach(FunctionCtx c, Tensor y, int i, bint was_dirty) except -1:
+    if was_dirty and y.base is not None:
+        if len(c.outs) > 1:
+            raise RuntimeError(f"{c.owner.__name__}: a view that is modified in place must be the Function's only output")
+        rebase(y, c)
+        return 0
+    if y.base is not None:
+        y.creation = VIEW_FUNCTION
+    y.fn = c
+    y.out_nr = i
+    y.flags |= REQUIRES_GRAD
+    return 0
+
+
+cdef Tensor alias_view_plain(Tensor x):
+    return alias_of(x)
+
+
+cdef Tensor view_of_input(Tensor x):
+    """forward returned an input unchanged: the output is a new tensor over the same elements, with the Function's history."""
+    cdef Tensor y = alias_of(x)
+    y.base = x.base if x.base is not None else x
+    y.view_version = x.storage.version
+    y.creation = VIEW_FUNCTION
+    return y
+
+
+cdef int swap_saved(FunctionCtx c, tuple outputs, list result) except -1:
+    """A saved input that was returned keeps meaning the input; a saved output means what the user got."""
+    if c.to_save is None:
+        return 0
+    new = {id(o): r for o, r in zip(outputs, result) if isinstance(o, Tensor) and (<Tensor>r).fn is c and o is r}
+    c.to_save = tuple([new.get(id(t), t) for t in c.to_save])
+    return 0
+
+
+cdef int function_backward(Node n, tuple grads) except -1:
+    """The user's backward: what it returns is counted, checked and handed on."""
+    cdef FunctionCtx c = <FunctionCtx>n
+    cdef Dims d
+    cdef list given = []
+    cdef int k
+    for i, g in enumerate(grads):
+        if g is None and c.materialize_grads:
+            shape, code = c.outs[i]
+            dims_from(shape, &d)
+            g = zeros_of(d.n, d.v, code)
+        given.append(g)
+    if c.released:
+        raise RuntimeError(RELEASED)
+    if all([g is None for g in given]) and not c.materialize_grads and len(given) == 1:
+        return 0
+    result = c.owner.backward(c, *given)
+    returned = result if isinstance(result, tuple) else (result,)
+    if len(returned) > c.n_args and all([r is None for r in returned[c.n_args:]]):
+        returned = returned[:c.n_args]
+    if len(returned) != c.n_args:
+        raise RuntimeError(f"function {type(c).__name__} returned an incorrect number of gradients (expected {c.n_args}, got {len(returned)})")
+    for k, r in enumerate(returned):
+        if r is None:
+            continue
+        if not isinstance(r, Tensor):
+            raise TypeError(f"expected Variable or None (got {kind_of(r)}) as gradient {k} of {type(c).__name__}")
+        pass_grad(n, k, <Tensor>r)
+    if not (<Pass>cyg_pass).keep:
+        c.kept = None
+        c.released = 1
+    return 0

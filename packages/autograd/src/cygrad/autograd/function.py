@@ -1,0 +1,93 @@
+"""Custom Functions: operations with a forward and a backward of the user's own."""
+
+from ._core import FunctionCtx, apply_function
+
+__all__ = ["Function", "FunctionCtx", "once_differentiable"]
+
+
+class Function:
+    """Base class of operations with a gradient of their own.
+
+    Subclasses define static methods ``forward(ctx, *args)`` (or ``forward(*args)`` and ``setup_context(ctx, inputs, output)``)
+    and ``backward(ctx, *grad_outputs)``, which returns one gradient, or None, for each argument of forward. Call them through
+    ``apply``, never directly.
+
+    Examples
+    --------
+    >>> import cygrad as torch
+    >>> class Square(torch.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         ctx.save_for_backward(x)
+    ...         return x * x
+    ...     @staticmethod
+    ...     def backward(ctx, grad):
+    ...         x, = ctx.saved_tensors
+    ...         return 2 * x * grad
+    >>> x = torch.tensor(3.0, requires_grad=True)
+    >>> Square.apply(x).backward()
+    >>> x.grad
+    tensor(6.)
+    """
+
+    def __init__(self, *args, **kwargs):
+        raise TypeError(f"{type(self).__name__} should not be instantiated. Methods on autograd functions are all static, so use "
+                        f"{type(self).__name__}.apply(...)")
+
+    @staticmethod
+    def forward(*args, **kwargs):
+        """Computes the outputs; nothing in it is recorded."""
+        raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        """Fills ctx after forward, when forward does not take ctx itself."""
+        raise NotImplementedError("setup_context is not implemented.")
+
+    @staticmethod
+    def backward(ctx, *grad_outputs):
+        """Returns one gradient, or None, for each argument of forward."""
+        raise NotImplementedError("You must implement either the backward or vjp method for your custom autograd.Function to use it with "
+                                  "backward mode AD.")
+
+    @classmethod
+    def apply(cls, *args):
+        """Runs forward and records this Function as one node of the graph."""
+        return apply_function(cls, *args)
+
+
+class _NoSecondDerivative(Function):
+    @staticmethod
+    def forward(ctx, name, *grads):
+        ctx.name = name
+        ctx.set_materialize_grads(False)
+        return tuple(g.clone() for g in grads)
+
+    @staticmethod
+    def backward(ctx, *grads):
+        raise RuntimeError(f"trying to differentiate twice a function that was marked with @once_differentiable: {ctx.name}")
+
+
+def once_differentiable(backward):
+    """Decorator of a backward that is not itself differentiable: differentiating its result raises RuntimeError."""
+    from functools import wraps
+
+    from ._core import Tensor, is_grad_enabled
+    from .grad_mode import no_grad
+
+    @wraps(backward)
+    def wrapper(ctx, *grads):
+        with no_grad():
+            outputs = backward(ctx, *grads)
+        if not is_grad_enabled() or not any(isinstance(g, Tensor) and g.requires_grad for g in grads):
+            return outputs
+        many = isinstance(outputs, tuple)
+        values = outputs if many else (outputs,)
+        places = [i for i, v in enumerate(values) if isinstance(v, Tensor)]
+        guarded = _NoSecondDerivative.apply(type(ctx).__name__, *(values[i].detach().requires_grad_() for i in places))
+        result = list(values)
+        for i, v in zip(places, guarded, strict=True):
+            result[i] = v
+        return tuple(result) if many else result[0]
+
+    return wrapper

@@ -1,0 +1,117 @@
+"""What is recorded: context managers that are decorators too."""
+
+import functools
+import inspect
+
+from ._core import _set_grad_enabled, is_grad_enabled
+
+__all__ = ["enable_grad", "no_grad", "set_grad_enabled"]
+
+
+class _Mode:
+    """Sets recording on entry and puts back what was before on exit; decorates functions and generators."""
+
+    _on = True
+
+    def __init__(self):
+        self._before = []
+
+    def __enter__(self):
+        self._before.append(is_grad_enabled())
+        _set_grad_enabled(self._on)
+
+    def __exit__(self, *exc):
+        _set_grad_enabled(self._before.pop())
+
+    def _fresh(self):
+        return type(self)()
+
+    def __call__(self, function):
+        if inspect.isclass(function):
+            raise TypeError(f"{type(self).__name__} decorates functions, not the class {function.__name__}: decorate its methods")
+        if inspect.isgeneratorfunction(function):
+            return self._wrap_generator(function)
+
+        @functools.wraps(function)
+        def wrapper(*args, **kwargs):
+            with self._fresh():
+                return function(*args, **kwargs)
+
+        return wrapper
+
+    def _wrap_generator(self, function):
+        """The mode holds while the generator's own code runs, and not between its yields."""
+
+        @functools.wraps(function)
+        def wrapper(*args, **kwargs):
+            generator = function(*args, **kwargs)
+            with self._fresh():
+                try:
+                    step = generator.send(None)
+                except StopIteration as end:
+                    return end.value
+            while True:
+                try:
+                    sent = yield step
+                except GeneratorExit:
+                    with self._fresh():
+                        generator.close()
+                    raise
+                except BaseException as error:
+                    with self._fresh():
+                        try:
+                            step = generator.throw(error)
+                        except StopIteration as end:
+                            return end.value
+                else:
+                    with self._fresh():
+                        try:
+                            step = generator.send(sent)
+                        except StopIteration as end:
+                            return end.value
+
+        return wrapper
+
+
+class no_grad(_Mode):
+    """Nothing is recorded inside: ``with no_grad():`` or ``@no_grad()``."""
+
+    _on = False
+
+    def __new__(cls, function=None):
+        mode = super().__new__(cls)
+        if function is None:
+            return mode
+        mode.__init__()
+        return mode(function)            # used as a bare decorator
+
+
+class enable_grad(no_grad):
+    """Recording is on inside, also within no_grad."""
+
+    _on = True
+
+
+class set_grad_enabled(_Mode):
+    """Switches recording at once; as a context manager puts back what was before on exit."""
+
+    def __init__(self, mode):
+        super().__init__()
+        if not isinstance(mode, bool):
+            raise TypeError(f"set_grad_enabled(): argument 'mode' must be bool, not {type(mode).__name__}")
+        self._on = mode
+        self._outer = is_grad_enabled()
+        _set_grad_enabled(mode)
+
+    def __enter__(self):
+        self._before.append(self._outer)
+        _set_grad_enabled(self._on)
+
+    def __call__(self, function):
+        _set_grad_enabled(self._outer)   # a decorator leaves the mode around it alone
+        return super().__call__(function)
+
+    def _fresh(self):
+        mode = _Mode()
+        mode._on = self._on
+        return mode

@@ -1,0 +1,442 @@
+# opcall: running and recording pointwise operations. May use: node, promotion, and storage's iterator and kernels.
+# Two functions each: a fast path that fits a screen (same dtype, same contiguous shape, nothing special in the mode word),
+# and pointwise(), which knows broadcasting, promotion, strides and in-place targets. Errors are built only in cold functions.
+
+
+cdef inline Tensor tensor_new():
+    return Tensor.__new__(Tensor)
+
+
+cdef Tensor empty_rowmajor(const Meta* like, int code):
+    """Uninitialised, row-major, shape of `like`."""
+    cdef Tensor y = tensor_new()
+    cdef Meta* m = &y.m
+    cdef int i, d = like.ndim
+    if d > INLINE:
+        meta_contig(m, d, like.sizes, code)
+    else:                                # strides too are the input's: they differ only in dimensions of size 1, as in PyTorch
+        m.ndim = d
+        m.dtype = code
+        m.numel = like.numel
+        m.flags = CONTIGUOUS | DENSE
+        m.sizes = m.inl
+        m.strides = m.inl + INLINE
+        for i in range(d):
+            m.inl[i] = like.sizes[i]
+            m.inl[INLINE + i] = like.strides[i]
+    y.storage = storage_new(like.numel * ITEMSIZE[code])
+    m.data = y.storage.ptr
+    return y
+
+
+cdef inline bint same_dense(const Meta* a, const Meta* b) noexcept:
+    """Same shape and both row-major: one loop over the block does it."""
+    cdef int i
+    if a.ndim != b.ndim or not a.flags & b.flags & CONTIGUOUS:
+        return False
+    for i in range(a.ndim):
+        if a.sizes[i] != b.sizes[i]:
+            return False
+    return True
+
+
+cdef inline void run_flat(Loop f, Meta** ms, int n, const double* attr) noexcept:
+    """Row-major operands of one shape (or one element, step 0)."""
+    cdef Iter it
+    cdef char* p[6]
+    cdef int64_t st[6]
+    cdef int i
+    cdef int64_t total = ms[0].numel
+    for i in range(n):
+        p[i] = ms[i].data
+        st[i] = ITEMSIZE[ms[i].dtype] if ms[i].numel == total else 0
+    if total < NOGIL:
+        if total:
+            f(p, st, total, attr)
+        return
+    it.nop = n
+    it.ndim = 1
+    it.numel = total
+    it.sizes[0] = total
+    for i in range(n):
+        it.p[i] = p[i]
+        it.st[0][i] = st[i]
+    iter_run_gil(&it, f, attr)
+
+
+cdef inline Tensor unary(int op, Tensor x):
+    cdef const OpInfo* o = &OPS[op]
+    cdef Loop f
+    cdef Meta* ms[2]
+    cdef Tensor y
+    cdef Node n
+    if x.m.flags & CONTIGUOUS and not cyg_mode & ~MODE_NO_GRAD:
+        f = o.row[x.m.dtype]
+        if f != NULL:
+            y = empty_rowmajor(&x.m, BOOL if o.out_bool else x.m.dtype)
+            ms[0] = &y.m
+            ms[1] = &x.m
+            run_flat(f, ms, 2, NULL)
+            if cyg_mode == 0 and needs(x):
+                record(o, y, x, None, None, NULL, 0)
+            return y
+    return pointwise(op, 1, x, None, None, NULL, None)
+
+
+cdef inline Tensor binary(int op, Tensor a, Tensor b):
+    cdef const OpInfo* o = &OPS[op]
+    cdef Loop f
+    cdef Meta* ms[3]
+    cdef Meta* shape
+    cdef Tensor y
+    if a.m.dtype == b.m.dtype and not cyg_mode & ~MODE_NO_GRAD:
+        if same_dense(&a.m, &b.m) or (b.m.ndim == 0 and a.m.flags & CONTIGUOUS):
+            shape = &a.m
+        elif a.m.ndim == 0 and b.m.flags & CONTIGUOUS:
+            shape = &b.m
+        else:
+            return pointwise(op, 2, a, b, None, NULL, None)
+        f = o.row[a.m.dtype]
+        if f != NULL and not (o.guard and a.m.dtype <= INT64):
+            y = empty_rowmajor(shape, BOOL if o.out_bool else a.m.dtype)
+            ms[0] = &y.m
+            ms[1] = &a.m
+            ms[2] = &b.m
+            run_flat(f, ms, 3, NULL)
+            if cyg_mode == 0 and (needs(a) or needs(b)):
+                record(o, y, a, b, None, NULL, 0)
+            return y
+    return pointwise(op, 2, a, b, None, NULL, None)
+
+
+cdef inline Tensor ternary(int op, Tensor a, Tensor b, Tensor c, const double* attr):
+    return pointwise(op, 3, a, b, c, attr, None)
+
+
+cdef int record(const OpInfo* o, Tensor y, Tensor a, Tensor b, Tensor c, const double* attr, int in_place) except -1:
+    """Makes the node of a pointwise operation: edges, what the needed gradients read, scalar arguments.
+
+    in_place: y is the first input, already written; `a` is then its alias with the history from before.
+    """
+    cdef Node n
+    cdef Tensor out
+    cdef int need = 0, reads = 0
+    if not (o.out_bool or category(y.m.dtype) < 2):
+        n = node_new(o)
+        if needs(a):
+            n.e0 = gradient_edge(a, &n.nr[0])
+            reads |= o.saves[0]
+        n.n_edges = 1
+        if b is not None:
+            n.n_edges = 2
+            if needs(b):
+                n.e1 = gradient_edge(b, &n.nr[1])
+                reads |= o.saves[1]
+            if c is not None:
+                n.n_edges = 3
+                if needs(c):
+                    n.e2 = gradient_edge(c, &n.nr[2])
+                    reads |= o.saves[2]
+        if reads & 1:
+            save(n, 0, a)
+            if in_place:
+                n.ver[0] -= 1            # read by the gradient, gone by now: unpack says so
+        if reads & 2:
+            save(n, 1, b)
+        if reads & 4:
+            save(n, 2, c)
+        if reads & 8:
+            save(n, SLOT_OUT, alias_of(y))
+        if attr != NULL:
+            n.attr[0] = attr[0]
+            n.attr[1] = attr[1]
+        if in_place:
+            rebase(y, n)
+        else:
+            node_set_output(n, y)
+    return 0
+
+
+cdef int compute_code(const OpInfo* o, Tensor a, Tensor b, Tensor c) except -1:
+    """The dtype in which the kernel runs; RuntimeError where there is none."""
+    cdef int code
+    code = result_code(a if o.kinds & 1 else None, b if o.kinds & 2 else None, c if o.kinds & 4 else None)
+    if o.row[code] == NULL and category(code) < 2 and o.row[<int>FLOAT32] != NULL and o.row[<int>INT64] == NULL:
+        code = default_dtype()           # a function of real numbers, given integers
+    if o.row[code] == NULL:
+        raise RuntimeError(f"{o.name.decode()}: not implemented for dtype {dtype_object(code)}")
+    return code
+
+
+cdef Tensor cast_data(Tensor t, int code):
+    """t in another dtype, without history; t itself when it has it."""
+    cdef Tensor y
+    if t.m.dtype == code:
+        return t
+    y = tensor_new()
+    y.storage = ops.op_clone(&y.m, &t.m, code, False)
+    return y
+
+
+cdef Tensor operand(const OpInfo* o, int k, Tensor t, int code):
+    """Input k as the kernel wants it."""
+    if o.kinds & (16 << k):              # a mask
+        if t.m.dtype != BOOL:
+            raise RuntimeError(f"{o.name.decode()}: expected a bool tensor as mask, got dtype {dtype_object(t.m.dtype)}")
+        return t
+    return cast_data(t, code)
+
+
+cdef inline bint same_place(const Meta* a, const Meta* b) noexcept:
+    cdef int i
+    if a.data != b.data or a.dtype != b.dtype or a.ndim != b.ndim:
+        return False
+    for i in range(a.ndim):
+        if a.sizes[i] != b.sizes[i] or (a.strides[i] != b.strides[i] and a.sizes[i] > 1):
+            return False
+    return True
+
+
+cdef Tensor pointwise(int op, int nin, Tensor a, Tensor b, Tensor c, const double* attr, Tensor target):
+    """The general form. target: written in place (an operand, for in-place operations; or an `out`), else None."""
+    cdef const OpInfo* o = &OPS[op]
+    cdef int code = compute_code(o, a, b, c), out_code = BOOL if o.out_bool else code
+    cdef Tensor ta = operand(o, 0, a, code)
+    cdef Tensor tb = operand(o, 1, b, code) if nin > 1 else None
+    cdef Tensor tc = operand(o, 2, c, code) if nin > 2 else None
+    cdef Tensor y
+    cdef Meta* ms[4]
+    cdef int64_t sizes[MAXDIM]
+    cdef int nd, i
+    if o.guard and code <= INT64:
+        check_guard(o, tb)
+    ms[1] = &ta.m
+    if nin > 1:
+        ms[2] = &tb.m
+    if nin > 2:
+        ms[3] = &tc.m
+    try:
+        nd = broadcast_shapes(ms + 1, nin, sizes)
+    except RuntimeError as e:
+        raise RuntimeError(f"{o.name.decode().lower()}: {e}") from None
+    if target is None:
+        y = tensor_new()
+        result_layout(&y.m, ms, nin, nd, sizes, out_code)
+        y.storage = meta_storage(&y.m)
+        run_iter(o.row[code], &y.m, ms, nin, nd, sizes, attr)
+        if recording() and needs_grad(a, b, c):
+            record(o, y, a, b, c, attr, 0)
+        return y
+    write_in_place(o, code, out_code, target, a, b, c, ms, nin, nd, sizes, attr)
+    return target
+
+
+cdef int check_guard(const OpInfo* o, Tensor b) except -1:
+    """Integers whose result does not exist."""
+    cdef Tensor bad, any_bad
+    bad = binary(OP_EQ if o.guard == GUARD_DIVISOR else OP_LT, b, scalar_tensor(0, b.m.dtype))
+    any_bad = tensor_new()
+    any_bad.storage = ops.op_any(&any_bad.m, &bad.m, full_mask(bad), False)
+    if ops.item(&any_bad.m):
+        if o.guard == GUARD_DIVISOR:
+            raise RuntimeError(f"ZeroDivisionError: {o.name.decode().lower()} of integers by zero")
+        raise RuntimeError(f"Integers to negative integer powers are not allowed: {o.name.decode().lower()} got a negative exponent "
+                           f"for dtype {dtype_object(b.m.dtype)}")
+    return 0
+
+
+cdef inline bint needs_grad(Tensor a, Tensor b, Tensor c) noexcept:
+    return needs(a) or (b is not None and needs(b)) or (c is not None and needs(c))
+
+
+cdef int result_layout(Meta* y, Meta** ms, int nin, int nd, const int64_t* sizes, int code) except -1:
+    """Row-major, unless an input of the result's shape is dense in another order: then that one's (PyTorch's rule)."""
+    cdef int i, k
+    cdef bint full
+    for i in range(1, nin + 1):
+        full = ms[i].ndim == nd and nd > 1
+        for k in range(nd):
+            full = full and ms[i].sizes[k] == sizes[k]
+        if full:
+            if ms[i].flags & DENSE and not ms[i].flags & CONTIGUOUS:
+                return meta_dense_like(y, ms[i], code)
+            break
+    return meta_contig(y, nd, sizes, code)
+
+
+cdef int run_iter(Loop f, Meta* y, Meta** ms, int nin, int nd, const int64_t* sizes, const double* attr) except -1:
+    cdef Iter it
+    ms[0] = y
+    if y.numel:
+        iter_build(&it, ms, nin + 1, nd, sizes)
+        iter_run_gil(&it, f, attr)
+    return 0
+
+
+cdef int write_in_place(const OpInfo* o, int code, int out_code, Tensor x, Tensor a, Tensor b, Tensor c, Meta** ms, int nin, int nd,
+                        const int64_t* sizes, const double* attr) except -1:
+    """Checks, all before the first write; then the loop; then version and history."""
+    cdef int i
+    cdef bint fits = x.m.ndim == nd
+    cdef bint direct = x.m.dtype == out_code
+    cdef bint recorded = recording() and needs_grad(a, b, c)
+    cdef Tensor temp, before
+    for i in range(nd):
+        fits = fits and x.m.sizes[i] == sizes[i]
+    if not fits:
+        raise RuntimeError(f"{o.name.decode().lower()}_: output with shape {list(shape_tuple(&x.m))} doesn't match the broadcast shape "
+                           f"{[sizes[i] for i in range(nd)]}")
+    if not can_cast(out_code, x.m.dtype):
+        raise RuntimeError(f"{o.name.decode().lower()}_: result type {dtype_word(out_code)} can't be cast to the desired output type "
+                           f"{dtype_word(x.m.dtype)}")
+    check_in_place(x, recorded)
+    if nin > 1:
+        check_partial_overlap(x, b)
+    if nin > 2:
+        check_partial_overlap(x, c)
+    for i in range(1, nin + 1):
+        if not same_place(&x.m, ms[i]) and may_share_memory(&x.m, ms[i]):
+            direct = False
+    before = history_alias(x) if recorded else None
+    if direct:
+        run_iter(o.row[code], &x.m, ms, nin, nd, sizes, attr)
+    else:
+        temp = tensor_new()
+        meta_contig(&temp.m, nd, sizes, out_code)
+        temp.storage = meta_storage(&temp.m)
+        run_iter(o.row[code], &temp.m, ms, nin, nd, sizes, attr)
+        ops.copy_into(&x.m, &temp.m)
+    bump(x, o.id)
+    if recorded:
+        record(o, x, before if a is x else a, before if b is x else b, before if c is x else c, attr, 1)
+    return 0
+
+
+cdef int check_partial_overlap(Tensor x, Tensor t) except -1:
+    """Two dense blocks that share some elements but not all cannot be written element by element in a defined order."""
+    if (x.storage is t.storage and x.m.flags & t.m.flags & DENSE and may_share_memory(&x.m, &t.m)
+            and not (x.m.data == t.m.data and x.m.numel == t.m.numel)):
+        raise RuntimeError(
+            f"unsupported operation: some elements of the input tensor (shape {list(shape_tuple(&t.m))}) and of the written-to tensor "
+            f"(shape {list(shape_tuple(&x.m))}) refer to a single memory location. Please clone() the tensor before performing the operation.")
+    return 0
+
+
+# ---- fused gradients: the scalar reading of a formula, when no graph of the gradient is wanted ----------------------------------
+
+cdef Tensor fused(int kid, int nin, Tensor a, Tensor b, Tensor c, Tensor d, int masks, const double* attr):
+    """Runs gradient kernel kid over up to four operands; None when the operands do not have one floating dtype (bit i of
+    `masks`: operand i is bool), so that the caller takes the reading that promotes."""
+    cdef int code = a.m.dtype, i, nd
+    cdef Loop f
+    cdef Meta* ms[5]
+    cdef int64_t sizes[MAXDIM]
+    cdef Tensor y
+    cdef bint flat = a.m.flags & CONTIGUOUS != 0
+    ms[1] = &a.m
+    if nin > 1:
+        ms[2] = &b.m
+    if nin > 2:
+        ms[3] = &c.m
+    if nin > 3:
+        ms[4] = &d.m
+    for i in range(nin):
+        if ms[i + 1].dtype != (BOOL if masks & (1 << i) else code):
+            return None
+        flat = flat and (same_dense(&a.m, ms[i + 1]) or ms[i + 1].ndim == 0)
+    f = dispatch.kernel(kid, code)
+    if f == NULL:
+        return None
+    if flat:
+        y = empty_rowmajor(&a.m, code)
+        ms[0] = &y.m
+        run_flat(f, ms, nin + 1, attr)
+        return y
+    nd = broadcast_shapes(ms + 1, nin, sizes)
+    y = tensor_new()
+    result_layout(&y.m, ms, nin, nd, sizes, code)
+    y.storage = meta_storage(&y.m)
+    run_iter(f, &y.m, ms, nin, nd, sizes, attr)
+    return y
+
+
+# ---- Python numbers as operands -------------------------------------------------------------------------------------------------
+
+cdef Tensor scalar_tensor(double value, int code):
+    """A 0-d tensor that counts as a Python number in promotion."""
+    cdef Tensor y = tensor_new()
+    meta_contig(&y.m, 0, NULL, code)
+    y.storage = meta_storage(&y.m)
+    y.flags = WRAPPED
+    if code == FLOAT32:
+        (<float*>y.m.data)[0] = <float>value
+    elif code == FLOAT64:
+        (<double*>y.m.data)[0] = value
+    else:
+        ops.fill_double(&y.m, value)
+    return y
+
+
+cdef inline Tensor like_number(double value, Tensor t):
+    """A number as an operand beside the floating tensor t."""
+    return scalar_tensor(value, t.m.dtype if is_float(t.m.dtype) else default_dtype())
+
+
+cdef Tensor wrap(object v, Tensor t, bint exact):
+    """A Python number beside tensor t, in the dtype that it will be promoted to; None when v is not a number.
+    exact: an integer outside t's range must keep its value (comparisons)."""
+    cdef Tensor y
+    cdef int code = t.m.dtype
+    if PyFloat_CheckExact(v):
+        return scalar_tensor(PyFloat_AS_DOUBLE(v), code if is_float(code) else default_dtype())
+    if PyBool_Check(v):
+        return scalar_tensor(1.0 if v else 0.0, code)
+    if PyLong_CheckExact(v):
+        if is_float(code):
+            return scalar_tensor(v, code)
+        if code == BOOL:
+            code = INT64
+        if exact and code != INT64 and not int_fits(v, code):
+            code = INT64
+        y = tensor_new()
+        meta_contig(&y.m, 0, NULL, INT64)
+        y.storage = meta_storage(&y.m)
+        (<int64_t*>y.m.data)[0] = int_value(v)
+        if code != INT64:
+            y = cast_data(y, code)
+        if code != t.m.dtype and exact and t.m.dtype != BOOL:
+            return y                     # not weak: the comparison runs in int64
+        y.flags |= WRAPPED
+        return y
+    if isinstance(v, float):
+        return wrap(float(v), t, exact)
+    if isinstance(v, int):
+        return wrap(int(v), t, exact)
+    if hasattr(v, "dtype") and hasattr(v, "item") and getattr(v, "shape", None) == ():
+        return wrap(v.item(), t, exact)  # a NumPy scalar
+    return None
+
+
+cdef int64_t int_value(object v) except? -1:
+    if not -0x8000000000000000 <= v <= 0x7FFFFFFFFFFFFFFF:
+        raise RuntimeError(f"value {v} cannot be converted to int64 without overflow")
+    return v
+
+
+cdef bint int_fits(object v, int code):
+    cdef int bits = 8 * ITEMSIZE[code]
+    if code == UINT8:
+        return 0 <= v <= 255
+    return -(1 << (bits - 1)) <= v < (1 << (bits - 1))
+
+
+cdef object binary_object(int op, Tensor a, object b, bint swap):
+    """Operator and method form: b a tensor or a number; NotImplemented otherwise, so that b's class may answer."""
+    cdef Tensor t
+    if isinstance(b, Tensor):
+        t = <Tensor>b
+    else:
+        t = wrap(b, a, OPS[op].out_bool)
+        if t is None:
+            return NotImplemented
+    return binary(op, t, a) if swap else binary(op, a, t)

@@ -1,0 +1,133 @@
+# view: tensors over another's storage, and in-place writes through them. May use: opcall, node.
+# A view knows its base (never itself a view) and the storage version at which its grad_fn was right. An in-place write rebases
+# the base's history with one CopySlices node; the grad_fn of every other view is then stale and is made again when read.
+
+
+cdef inline int view_begin(Tensor y, Tensor x) noexcept:
+    """y, whose Meta is set, becomes a view of x."""
+    y.storage = x.storage
+    y.flags = x.flags & UNCOUNTED
+    y.base = x.base if x.base is not None else x
+    y.view_version = x.storage.version
+    if not recording():
+        y.creation = VIEW_NO_GRAD
+    elif x.base is not None:
+        y.creation = x.creation
+    return 0
+
+
+cdef int bump(Tensor t, uint16_t op) except -1:
+    if not t.flags & UNCOUNTED:
+        t.storage.version += 1
+    t.storage.last_op = op
+    return 0
+
+
+cdef int check_writable(Tensor x) except -1:
+    if x.storage.readonly:
+        raise RuntimeError("the tensor's memory is read-only (it was borrowed from a read-only buffer); clone() it before writing")
+    if has_internal_overlap(&x.m):
+        raise RuntimeError(
+            f"unsupported operation: more than one element of the written-to tensor (shape {list(shape_tuple(&x.m))}, stride "
+            f"{stride_tuple(&x.m)}) refers to a single memory location. Please clone() the tensor before performing the operation.")
+    return 0
+
+
+cdef int check_in_place(Tensor x, bint recorded) except -1:
+    """Whether x may be written. recorded: some operand needs a gradient and recording is on."""
+    check_writable(x)
+    if not recording():
+        return 0
+    if x.base is None:
+        if x.flags & REQUIRES_GRAD and x.fn is None:
+            raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation: "
+                               f"shape {list(shape_tuple(&x.m))}; write under no_grad(), or to a clone()")
+        return 0
+    if not (recorded or x.base.flags & REQUIRES_GRAD):
+        return 0
+    if x.creation == VIEW_NO_GRAD:
+        raise RuntimeError("A view was created in no_grad mode and is being modified inplace with grad mode enabled. "
+                           "Make the view and the change both inside, or both outside, of no_grad.")
+    if x.creation == VIEW_MULTI:
+        raise RuntimeError("this tensor is one of several views returned by one call (unbind, split, chunk) and is being modified "
+                           "inplace: its siblings could not be differentiated. Use the out-of-place form, or clone() it first.")
+    if x.creation == VIEW_FUNCTION:
+        raise RuntimeError("this tensor is a view returned by a custom Function and is being modified inplace, which would bypass "
+                           "the Function's backward. clone() it inside the Function.")
+    if x.base.flags & REQUIRES_GRAD and x.base.fn is None:
+        raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation: "
+                           f"leaf of shape {list(shape_tuple(&x.base.m))}; write under no_grad()")
+    return 0
+
+
+cdef Tensor history_alias(Tensor x):
+    """x with the history that it has before an in-place operation: the operation's input."""
+    cdef Tensor y = alias_of(x)
+    cdef uint32_t nr = 0
+    if needs(x):
+        y.fn = gradient_edge(x, &nr)
+        y.out_nr = nr
+        y.flags |= REQUIRES_GRAD
+    return y
+
+
+cdef int rebase(Tensor x, Node n) except -1:
+    """After an in-place operation recorded as n: n (or CopySlices around it) becomes the history of x (or of its base)."""
+    cdef Tensor b = x.base
+    cdef Node c
+    cdef int k
+    cdef uint32_t nr = 0
+    cdef Node e
+    if b is None:
+        node_set_output(n, x)
+        return 0
+    # n saw a slice of the base; its output gradient has the slice's shape
+    shape_output(n, &x.m)
+    c = node_new(&OPS[OP_COPY_SLICES])
+    e = gradient_edge(b, &nr)
+    node_put_edge(c, 0, e, nr)
+    for k in range(1, n.n_edges):
+        e = node_edge(n, k, &nr)
+        node_put_edge(c, k, e, nr)
+    c.rest = (n, geometry(x), geometry(b))
+    node_set_output(c, b)
+    x.flags |= REQUIRES_GRAD
+    view_refresh(x)
+    return 0
+
+
+cdef int shape_output(Node n, Meta* m) except -1:
+    cdef int i
+    if m.ndim <= INLINE:
+        n.osizes = n.oinl
+    else:
+        n.osizes = <int64_t*>malloc(m.ndim * sizeof(int64_t))
+        if n.osizes == NULL:
+            raise MemoryError()
+    for i in range(m.ndim):
+        n.osizes[i] = m.sizes[i]
+    n.ondim = m.ndim
+    n.odtype = m.dtype
+    return 0
+
+
+cdef tuple geometry(Tensor x):
+    """(sizes, strides, offset) of a tensor in its storage."""
+    return (tuple(shape_tuple(&x.m)), stride_tuple(&x.m), (x.m.data - x.storage.ptr) // ITEMSIZE[x.m.dtype])
+
+
+cdef int view_refresh(Tensor x) except -1:
+    """Makes the grad_fn of a view whose base was written since: the view is taken again from the base's new history."""
+    cdef Node n
+    cdef uint32_t nr = 0
+    cdef Tensor b = x.base
+    x.view_version = x.storage.version
+    if not b.flags & REQUIRES_GRAD:
+        return 0
+    n = node_new(&OPS[OP_AS_STRIDED])
+    node_put_edge(n, 0, gradient_edge(b, &nr), nr)
+    n.nr[0] = nr
+    n.rest = (geometry(x), geometry(b))
+    node_set_output(n, x)
+    return 0
+

@@ -1,0 +1,452 @@
+"""Prints the autograd side of the op table: op ids, recorded operations, backward functions, public functions, methods, stubs."""
+import ast
+from pathlib import Path
+from textwrap import indent
+
+from .check import check
+from .emit import HEAD, ids_text, write_if_changed
+from .parse import load
+from .scalar import attr_names, forward_kernel, gradient_plan, kernels
+from .tensor import ARG_LETTER, TensorReading, helper_signatures
+
+C_ARG = {"int": "int64_t", "float": "double", "number": "double", "flag": "bint", "dim": "int64_t", "dims": "uint64_t",
+         "ints": "const Dims*", "dtype": "int", "castto": "int"}
+STUB_ARG = {"int": "int", "float": "float", "number": "Number", "flag": "bool", "dim": "int", "dims": "int | Sequence[int] | None",
+            "ints": "Sequence[int]", "dtype": "dtype | None", "castto": "dtype | None", "str": "str"}
+STUB_TENSOR = {"t": "Tensor", "tn": "Tensor | Number", "mask": "Tensor", "index": "Tensor", "tensors": "Sequence[Tensor]"}
+OUT = "SLOT_OUT"
+
+
+def op_id(row):
+    return "OP_" + row.name.upper()
+
+
+def read_by(row, name):
+    """Names whose values the gradient of `name` reads: sizes(x) reads a shape, not x."""
+    tree = ast.parse(row.grad[name], mode="eval")
+    shapes = {id(a) for n in ast.walk(tree) if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "sizes" for a in n.args}
+    return {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and id(n) not in shapes}
+
+
+def slots(row):
+    """Name -> saved slot, of inputs and outputs."""
+    return {p.name: i for i, p in enumerate(row.inputs)} | {o: 3 for o in row.outputs}
+
+
+def saved_output(row):
+    """The output that some gradient reads, or None."""
+    read = set().union(*(read_by(row, n) for n in row.grad)) if row.grad else set()
+    found = [o for o in row.outputs if o in read]
+    if len(found) > 1:
+        row.fail(f"gradients read several outputs, {found}: there is one slot")
+    return found[0] if found else None
+
+
+def saves_mask(row, name):
+    place = slots(row)
+    return sum(1 << place[n] for n in read_by(row, name) if n in place)
+
+
+def kept_args(row):
+    """Arguments that gradients read: name -> C expression of the node field that keeps it."""
+    read = set().union(*(read_by(row, n) for n in row.grad)) if row.grad else set()
+    kept, ints, doubles = {}, 0, 0
+    for p in row.args:
+        if row.kind == "pointwise":
+            kept[p.name] = f"n.attr[{attr_names(row).index(p.name)}]"
+        elif p.name in read:
+            if p.type == "ints":
+                kept[p.name] = "n.rest"
+            elif p.type in ("float", "number"):
+                kept[p.name], doubles = f"n.attr[{doubles}]", doubles + 1
+            else:
+                kept[p.name], ints = f"n.iattr[{ints}]", ints + 1
+    if ints > 5 or doubles > 2:
+        row.fail("more arguments are read by gradients than a node keeps")
+    return kept
+
+
+def c_params(row):
+    return ", ".join(f"Tensor {p.name}" if p.is_tensor else f"{C_ARG[p.type]} {p.name}" for p in row.params)
+
+
+# ---- recorded operations -----------------------------------------------------------------------------------------------------------------
+
+def op_pointwise(row):
+    names = [p.name for p in row.inputs]
+    n = len(names)
+    padded = names + ["None"] * (3 - n)
+    head = f"cdef inline Tensor op_{row.name}({c_params(row)}):\n"
+    attrs = attr_names(row)
+    if attrs:
+        fill = "".join(f"    attr[{i}] = {a}\n" for i, a in enumerate(attrs))
+        return head + f"    cdef double attr[2]\n{fill}    return pointwise({op_id(row)}, {n}, {', '.join(padded)}, attr, None)\n"
+    if n == 1:
+        return head + f"    return unary({op_id(row)}, {names[0]})\n"
+    if n == 2:
+        return head + f"    return binary({op_id(row)}, {', '.join(names)})\n"
+    return head + f"    return ternary({op_id(row)}, {', '.join(names)}, NULL)\n"
+
+
+def record_lines(row, out):
+    """Lines that make the node after the result exists."""
+    names = [p.name for p in row.inputs]
+    lines = [f"    if cyg_mode == 0 and ({' or '.join(f'needs({n})' for n in names)}) and category({out}.m.dtype) >= 2:",
+             f"        n = node_new(&OPS[{op_id(row)}])"]
+    for i, name in enumerate(names):
+        if name in row.grad:
+            lines.append(f"        node_set_edge(n, {i}, {name})")
+        else:
+            lines.append(f"        node_put_edge(n, {i}, None, 0)")
+    for i, name in enumerate(names):
+        readers = [k for k in range(len(names)) if names[k] in row.grad and name in read_by(row, names[k])]
+        if readers:
+            lines.append(f"        if {' or '.join(f'n.e{k} is not None' for k in readers)}:")
+            lines.append(f"            save(n, {i}, {name})")
+    kept = saved_output(row)
+    if kept:
+        readers = [k for k in range(len(names)) if names[k] in row.grad and kept in read_by(row, names[k])]
+        lines.append(f"        if {' or '.join(f'n.e{k} is not None' for k in readers)}:")
+        lines.append(f"            save(n, {OUT}, alias_of({kept}))")
+    for name, field in kept_args(row).items():
+        value = f"dims_tuple({name})" if row.param(name).type == "ints" else name
+        lines.append(f"        {field} = {value}")
+    lines.append(f"        node_set_output(n, {out})")
+    return lines
+
+
+def op_kernel(row):
+    outs = row.outputs
+    inputs = [p.name for p in row.inputs]
+    cast = next((p.name for p in row.args if p.type == "castto"), None)
+    args = [f"&{p.name}.m" if p.is_tensor else p.name for p in row.params if p.type != "castto"]
+    result = "Tensor" if len(outs) == 1 else "tuple"
+    lines = [f"cdef {result} op_{row.name}({c_params(row)}):"]
+    lines += [f"    cdef Tensor {o} = tensor_new()" for o in outs]
+    lines.append("    cdef Node n")
+    if cast:
+        lines += [f"    if {cast} >= 0 and {cast} != {inputs[0]}.m.dtype:", f"        {inputs[0]} = op_cast({inputs[0]}, {cast})"]
+    call = f"ops.op_{row.kernel}({', '.join([f'&{o}.m' for o in outs] + args)})"
+    if len(outs) == 1:
+        lines.append(f"    {outs[0]}.storage = {call}")
+    else:
+        lines.append(f"    {', '.join(o + '.storage' for o in outs)} = {call}")
+    if row.grad:
+        lines += record_lines(row, outs[0])
+    lines.append(f"    return {', '.join(outs)}")
+    return "\n".join(lines) + "\n"
+
+
+def op_view(row):
+    x, y = row.inputs[0].name, row.outputs[0]
+    args = []
+    for p in row.args:
+        args += [f"{p.name}.n, {p.name}.v"] if p.type == "ints" else [p.name]
+    lines = [f"cdef Tensor op_{row.name}({c_params(row)}):", f"    cdef Tensor {y} = tensor_new()", "    cdef Node n",
+             f"    view_{row.meta}(&{y}.m, &{x}.m, {', '.join(args)})", f"    view_begin({y}, {x})"]
+    lines += record_lines(row, y)
+    return "\n".join([*lines, f"    return {y}"]) + "\n"
+
+
+def op_text(row):
+    return {"pointwise": op_pointwise, "kernel": op_kernel, "view": op_view}[row.kind](row)
+
+
+# ---- backward functions -------------------------------------------------------------------------------------------------------------------
+
+def backward_text(rows, helpers, row):
+    if row.nondiff:
+        return (f"cdef int bw_{row.name}(Node n, Tensor g) except -1:\n"
+                f'    raise RuntimeError("derivative for {row.name} is not implemented: {row.nondiff}")\n')
+    place, kept = slots(row), kept_args(row)
+    lines = [f"cdef int bw_{row.name}(Node n, Tensor g) except -1:", "    cdef Tensor r"]
+    names = {"g": ("g", "T")}
+    read = set().union(*(read_by(row, n) for n in row.grad))
+    for name, slot in place.items():
+        if name in read:
+            lines.append(f"    cdef Tensor v_{name} = unpack(n, {slot}) if n.saved & {1 << slot} else None")
+            names[name] = (f"v_{name}", "T")
+    for name, field in kept.items():
+        p = row.param(name)
+        letter = ARG_LETTER[p.type]
+        if letter == "Z":
+            lines.append(f"    cdef Dims v_{name}")
+            names[name] = (f"&v_{name}", "Z")
+        else:
+            names[name] = (f"<uint64_t>{field}" if letter == "M" else field, letter)
+    body, uses_sizes = [], False
+    for i, p in enumerate(row.inputs):
+        if p.name not in row.grad:
+            continue
+        reading = TensorReading(rows, helpers, row, names, i)
+        part = gradient_lines(rows, row, p, i, reading)
+        if reading.uses_sizes:
+            uses_sizes = True
+            part.insert(1, f"        edge_sizes(n, {i}, &d_x)")
+        body += part
+    if uses_sizes:
+        lines.append("    cdef Dims d_x")
+    lines += [f"    dims_from({kept[n]}, &v_{n})" for n in kept if row.param(n).type == "ints"]
+    return "\n".join([*lines, *body, "    return 0"]) + "\n"
+
+
+def gradient_lines(rows, row, p, i, reading):
+    how, kernel = gradient_plan(rows, row, p.name) if row.kind == "pointwise" else ("tensor", None)
+    lines = [f"    if wanted(n, {i}):"]
+    if row.grad[p.name] == "g":
+        return [*lines, f"        pass_grad(n, {i}, g)"]
+    if how == "constant":
+        if kernel != 0:
+            row.fail("a constant gradient other than 0")
+        return [*lines, f"        pass_grad(n, {i}, zeros_same(g))"]
+    text = reading.read(row.grad[p.name])
+    if how == "kernel" and kernel.name != "neg":
+        operands = [reading.names[n][0] for n, _ in kernel.operands]
+        masks = sum(1 << k for k, (_, kind) in enumerate(kernel.operands) if kind == "truth")
+        padded = ", ".join(operands + ["None"] * (4 - len(operands)))
+        return [*lines, "        r = None", "        if not recording():",
+                f"            r = fused({kernel.id}, {len(operands)}, {padded}, {masks}, n.attr)",
+                "        if r is None:", f"            r = {text}", f"        pass_grad(n, {i}, r)"]
+    return [*lines, f"        pass_grad(n, {i}, {text})"]
+
+
+def table_text(rows):
+    """The function that fills OPS."""
+    lines = ["cdef int fill_table() except -1:"]
+    for row in rows.values():
+        o = f"OPS[{op_id(row)}]"
+        lines.append(f'    {o}.name = b"{row.node}"')
+        lines.append(f"    {o}.id = {op_id(row)}")
+        if row.kind == "pointwise":
+            lines.append(f"    {o}.row = <Loop*>dispatch.kernel_row({forward_kernel(row).id})")
+        else:
+            lines.append(f"    {o}.row = NO_KERNELS")
+        if row.kind != "tensor":
+            lines.append(f"    {o}.backward = bw_{row.name}")
+        if row.kind == "pointwise":
+            for i, p in enumerate(row.inputs):
+                if p.name in row.grad:
+                    lines.append(f"    {o}.saves[{i}] = {saves_mask(row, p.name)}")
+            counted = [row.promote] if row.promote else [p.name for p in row.inputs if p.type != "mask"]
+            kinds = sum(1 << i for i, p in enumerate(row.inputs) if p.name in counted)
+            kinds |= sum(16 << i for i, p in enumerate(row.inputs) if p.type == "mask")
+            lines.append(f"    {o}.kinds = {kinds}")
+            lines.append(f"    {o}.out_bool = {int(row.out == 'bool')}")
+            if row.guard:
+                lines.append(f"    {o}.guard = GUARD_{row.guard.upper()}")
+    return "\n".join([*lines, "    return 0", "", "fill_table()"]) + "\n"
+
+
+# ---- public names ---------------------------------------------------------------------------------------------------------------------------
+
+def py_param(row, p, method):
+    """How a parameter stands in a def line; the receiver of a method is not among them."""
+    name = row.public_name(p)
+    if p.is_tensor:
+        text = f"object {name}" if p.type in ("tn", "tensors") else f"Tensor {name} not None"
+    else:
+        text = {"int": f"object {name}", "float": f"double {name}", "number": f"double {name}", "flag": f"bint {name}"}.get(
+            p.type, f"object {name}")
+    if p.default is not None:
+        text = text.replace(" not None", "") + f"={p.default}"
+    return text
+
+
+def convert(row, p, x):
+    """The C argument made from the public one."""
+    name = row.public_name(p)
+    match p.type:
+        case "dim":
+            return f"wrap_dim(as_index({name}, \"{row.name}\", \"{name}\"), {x}.m.ndim)"
+        case "dims":
+            return f"dims_mask({name}, {x}.m.ndim, \"{row.name}\")"
+        case "int":
+            return f"as_index({name}, \"{row.name}\", \"{name}\")"
+        case "dtype" | "castto":
+            return f"code_or_none({name})"
+        case "ints":
+            return f"&d_{name}"
+    return name
+
+
+def def_lines(row, name, method, in_place=False):
+    x = "self" if method else row.public_name(row.inputs[0])
+    params = [p for p in row.params if not (method and p is row.inputs[0])]
+    parts, star = [], False
+    for p in params:
+        if p.kwonly and not star:
+            parts.append("*")
+            star = True
+        parts.append(py_param(row, p, method))
+    if row.alpha:
+        parts += ([] if star else ["*"]) + ["object alpha=1"]
+        star = True
+    out = "out" in row.api and not method
+    if out:
+        parts += ([] if star else ["*"]) + ["object out=None"]
+    if method:
+        parts.insert(0, "self")
+    elif row.inputs[0].type == "tn":
+        parts[0] = f"object {x}"
+    lines = [f"def {name}({', '.join(parts)}):", f'    """{row.doc}"""']
+    for p in row.args:
+        if p.type == "ints":
+            lines += [f"    cdef Dims d_{row.public_name(p)}", f"    parse_ints({row.public_name(p)}, &d_{row.public_name(p)}, \"{row.name}\", "
+                      f"\"{row.public_name(p)}\")"]
+    return lines, x, out
+
+
+def call_text(row, name, x, in_place):
+    """Expression of the operation, given public arguments."""
+    values, tensors = [], []
+    for p in row.params:
+        public = x if p is row.inputs[0] else row.public_name(p)
+        if not p.is_tensor:
+            values.append(convert(row, p, x))
+            continue
+        if p.type == "tn" and public != x:
+            public = f"as_operand({public}, {x}, {op_id(row)}, \"{name}\", \"{public}\")"
+        values.append(public)
+        tensors.append(public)
+    return f"op_{row.name}({', '.join(values)})", tensors
+
+
+def public_text(row, name, method, in_place):
+    lines, x, out = def_lines(row, name, method, in_place)
+    first = row.inputs[0]
+    if first.type == "tn" and not method:
+        other = row.public_name(row.inputs[1])
+        lines.append(f"    cdef Tensor first = as_first({x}, {other}, {op_id(row)}, \"{name}\")")
+        x = "first"
+        tensors = ["first", f"as_operand({other}, first, {op_id(row)}, \"{name}\", \"{other}\")"]
+        expression = f"op_{row.name}({', '.join(tensors)})"
+    else:
+        expression, tensors = call_text(row, name, x, in_place)
+    if in_place:
+        return "\n".join([*lines, *in_place_lines(row, tensors)]) + "\n"
+    if row.alpha:
+        lines += ["    if alpha is not ONE and alpha != 1:",
+                  f"        {returned(f'op_{row.alpha}({tensors[0]}, {tensors[1]}, as_alpha(alpha, {tensors[0]}, {tensors[1]}, chr(34) + chr(34)))', out)}"
+                  .replace("chr(34) + chr(34)", f'"{name}"')]
+    lines.append(f"    {returned(expression, out)}")
+    return "\n".join(lines) + "\n"
+
+
+def returned(expression, out):
+    return f"return finish({expression}, out)" if out else f"return {expression}"
+
+
+def in_place_lines(row, tensors):
+    n = len(tensors)
+    padded = tensors[1:] + ["None"] * (3 - n)
+    attrs = attr_names(row)
+    lines = []
+    if attrs:
+        lines += ["    cdef double attr[2]"] + [f"    attr[{i}] = {a}" for i, a in enumerate(attrs)]
+    if row.alpha:
+        lines += ["    cdef double scale[2]", "    if alpha is not ONE and alpha != 1:",
+                  f"        b_ = {padded[0]}", f"        scale[0] = as_alpha(alpha, self, b_, \"{row.name}_\")",
+                  f"        return pointwise(OP_{row.alpha.upper()}, 2, self, b_, None, scale, self)"]
+    lines.append(f"    return pointwise({op_id(row)}, {n}, self, {', '.join(padded)}, {'attr' if attrs else 'NULL'}, self)")
+    return lines
+
+
+def functions_text(rows):
+    return "\n\n".join(public_text(r, r.name, False, False) for r in rows.values() if "function" in r.api)
+
+
+def methods_text(rows):
+    parts = [public_text(r, r.name, True, False) for r in rows.values() if "method" in r.api]
+    parts += [public_text(r, r.name + "_", True, True) for r in rows.values() if "inplace" in r.api]
+    return indent("\n".join(parts), "    ")
+
+
+def nn_text(rows):
+    return "\n\n".join(public_text(r, r.name, False, False) for r in rows.values() if "nn" in r.api)
+
+
+# ---- stubs ----------------------------------------------------------------------------------------------------------------------------------
+
+def stub(row, name, method, in_place):
+    parts, star = (["self"] if method else []), False
+    for p in row.params:
+        if method and p is row.inputs[0]:
+            continue
+        if p.kwonly and not star:
+            parts.append("*")
+            star = True
+        kind = STUB_TENSOR.get(p.type) or STUB_ARG[p.type]
+        parts.append(f"{row.public_name(p)}: {kind}" + (f" = {p.default}" if p.default is not None else ""))
+    if row.alpha:
+        parts += ([] if star else ["*"]) + ["alpha: Number = 1"]
+        star = True
+    if "out" in row.api and not method:
+        parts += ([] if star else ["*"]) + ["out: Tensor | None = None"]
+    result = "Tensor" if len(row.outputs) == 1 else f"tuple[{', '.join(['Tensor'] * len(row.outputs))}]"
+    return f"def {name}({', '.join(parts)}) -> {result}: ..."
+
+
+def stub_lines(rows):
+    """(module lines, method lines) of the generated names."""
+    module = [stub(r, r.name, False, False) for r in rows.values() if "function" in r.api or "nn" in r.api]
+    methods = [stub(r, r.name, True, False) for r in rows.values() if "method" in r.api]
+    methods += [stub(r, r.name + "_", True, True) for r in rows.values() if "inplace" in r.api]
+    return module, methods
+
+
+def stub_text(rows, template):
+    module, methods = stub_lines(rows)
+    text = template.replace("# generated: functions", "\n".join(module))
+    return text.replace("    # generated: methods", "\n".join("    " + m for m in methods))
+
+
+# ---- files ----------------------------------------------------------------------------------------------------------------------------------
+
+def ops_text(rows, helpers):
+    ids = "\n".join(f"    {op_id(r)} = {i}" for i, r in enumerate(rows.values(), 1))
+    parts = [ids_text(kernels(rows)), f"cdef enum:\n{ids}\n", "cdef Loop NO_KERNELS[N_DTYPES]\nmemset(NO_KERNELS, 0, sizeof(NO_KERNELS))\n",
+             f"ROW_NAMES = {tuple(rows)!r}\n"]
+    parts += [op_text(r) for r in rows.values() if r.kind in ("pointwise", "kernel", "view")]
+    parts += [backward_text(rows, helpers, r) for r in rows.values() if r.kind not in ("tensor", "hand")]
+    parts.append(table_text(rows))
+    return "\n\n".join(parts)
+
+
+def write_autograd(out_dir, source_dir):
+    """Print everything that autograd compiles from the op table.
+
+    Parameters
+    ----------
+    out_dir : path
+        Where the generated files go.
+    source_dir : path
+        ``cygrad/autograd``: formulas.pxi is read for the functions that formulas may call, _core.pyi.in for the stubs.
+
+    Returns
+    -------
+    list of Path
+    """
+    rows = load()
+    check(rows)
+    source = Path(source_dir)
+    helpers = helper_signatures((source / "formulas.pxi").read_text())
+    out = Path(out_dir)
+    out.mkdir(parents=True, exist_ok=True)
+    files = {
+        "ops.pxi": ops_text(rows, helpers),
+        "functions.pxi": HEAD + "\n\n" + functions_text(rows) + "\n\n" + nn_text(rows),
+        "tensor_class.pxi": HEAD + (source / "tensor.pxi.in").read_text().replace("    # generated: methods\n", methods_text(rows)),
+        "_core.pyi": stub_text(rows, (source / "_core.pyi.in").read_text()),
+    }
+    return [write_if_changed(out / name, text) for name, text in files.items()]
+
+
+def show_autograd(name, source_dir=None):
+    """Generated text of one row, for people."""
+    rows = load()
+    row = rows[name]
+    parts = [op_text(row)] if row.kind in ("pointwise", "kernel", "view") else []
+    if source_dir and row.kind not in ("tensor", "hand"):
+        parts.append(backward_text(rows, helper_signatures((Path(source_dir) / "formulas.pxi").read_text()), row))
+    return "\n".join(parts)
+
