@@ -72,17 +72,23 @@ class _Ranked:
 
     real: int
     ranks: list
+    down: list  # neighbours in the next layer
+    up: list
+    ways: list  # per edge its waypoints by layer, in a dict that it shares with the other edges of its trunk
+    beside: set = field(default_factory=set)  # edges that run in a lane, without waypoints
     layers: list = field(default_factory=list)
-    down: list = field(default_factory=list)  # neighbours in the next layer
-    up: list = field(default_factory=list)
-    paths: list = field(default_factory=list)  # per edge the vertices it visits; None if it runs in a lane
     place: list = field(default_factory=list)  # position in the layer
 
-    def add_vertex(self, rank):
+    def add_waypoint(self, rank):
         self.ranks.append(rank)
         self.down.append([])
         self.up.append([])
         return len(self.ranks) - 1
+
+    def visited(self, k, edge, r):
+        """Return the vertex at which edge `k` passes layer `r`."""
+        u, v = edge
+        return u if r == self.ranks[u] else v if r == self.ranks[v] else self.ways[k][r]
 
 
 def layout(sizes, edges, *, trunk="head", marks=None):
@@ -116,7 +122,7 @@ def layout(sizes, edges, *, trunk="head", marks=None):
         ranks = [deepest - r for r in ranks]
     end = 1 if trunk == "head" else 0
     owners = [(edge[end], marks[k] if marks else None) for k, edge in enumerate(edges)]
-    ranked = _subdivide(ranks, edges, owners)
+    ranked = _subdivide(ranks, edges, owners, trunk)
     _order(ranked)
     widths = [w for w, _ in sizes] + [WAYPOINT_WIDTH] * (len(ranked.ranks) - len(sizes))
     xs = _place(ranked, widths)
@@ -156,29 +162,29 @@ def rank(count, edges):
     return [r - lowest for r in ranks]
 
 
-def _subdivide(ranks, edges, owners):
+def _subdivide(ranks, edges, owners, trunk):
     """Cut edges at every layer that they pass; edges with the same owner are cut at the same waypoints."""
-    ranked = _Ranked(len(ranks), list(ranks), down=[[] for _ in ranks], up=[[] for _ in ranks])
-    ranked.paths = [None] * len(edges)
-    budget = 8 * len(ranks) + 1000
-    waypoints = {}
+    count = len(ranks)
+    ranked = _Ranked(count, list(ranks), [[] for _ in ranks], [[] for _ in ranks], [{} for _ in edges])
+    budget = 8 * count + 1000
+    trunks = {}
     linked = set()
+    # Shorter edges first, so that each adds to the trunk, at its far end, only the layers that it does not reach yet.
     for k in sorted(range(len(edges)), key=lambda k: ranks[edges[k][1]] - ranks[edges[k][0]]):
         u, v = edges[k]
-        owner = owners[k]
-        between = range(ranks[u] + 1, ranks[v])
-        missing = sum((owner, r) not in waypoints for r in between)
+        first, last = ranks[u] + 1, ranks[v] - 1
+        ways = trunks.setdefault(owners[k], {}) if first <= last else {}
+        missing = max(0, last - first + 1 - len(ways))
         if missing > budget:
+            ranked.beside.add(k)
             continue
         budget -= missing
-        path = [u]
-        for r in between:
-            if (owner, r) not in waypoints:
-                waypoints[owner, r] = ranked.add_vertex(r)
-            path.append(waypoints[owner, r])
-        path.append(v)
-        ranked.paths[k] = path
-        for a, b in pairwise(path):
+        ranked.ways[k] = ways
+        new = range(first, first + missing) if trunk == "head" else range(last - missing + 1, last + 1)
+        for r in new:
+            ways[r] = ranked.add_waypoint(r)
+        for r in range(new.start - 1, new.stop):
+            a, b = ranked.visited(k, (u, v), r), ranked.visited(k, (u, v), r + 1)
             if (a, b) not in linked:
                 linked.add((a, b))
                 ranked.down[a].append(b)
@@ -393,42 +399,46 @@ def _route(ranked, edges, sizes, widths, xs, trunk):
     lanes, lane_count = _lanes(ranked, edges)
     right = max((x + w / 2 for x, w in zip(xs, widths, strict=True)), default=0.0)
     routes = []
-    drawn = set()
+    drawn = {}
     for k, (u, v) in enumerate(edges):
         start, end = (exits[k], bottoms[ranked.ranks[u]]), (entries[k], tops[ranked.ranks[v]])
-        path = ranked.paths[k]
-        if path is None:
+        if k in ranked.beside:
             x = right + GAP_X + LANE_WIDTH * lanes[k]
             way = [(x, tops[ranked.ranks[u] + 1]), (x, bottoms[ranked.ranks[v] - 1])]
             routes.append(Route([start, *way, end]))
             continue
-        first, last = _undrawn(path, drawn, trunk)
-        points = []
-        for w in path[first : last + 1]:
-            if w == path[0]:
-                points.append(start)
-            elif w == path[-1]:
-                points.append(end)
-            else:
-                top, bottom = (xs[w], tops[ranked.ranks[w]]), (xs[w], bottoms[ranked.ranks[w]])
-                points += [bottom] if w == path[first] else [top] if w == path[last] else [top, bottom]
-        routes.append(Route(points, at_tail=first == 0, at_head=last == len(path) - 1))
+        ways = ranked.ways[k]
+        layers, at_tail, at_head = _undrawn(ways, ranked.ranks[u] + 1, ranked.ranks[v] - 1, drawn, trunk)
+        points = [start] if at_tail else [(xs[ways[layers[0]]], bottoms[layers[0]])]
+        for r in layers:
+            if at_tail or r > layers[0]:
+                points.append((xs[ways[r]], tops[r]))
+                if at_head or r < layers[-1]:
+                    points.append((xs[ways[r]], bottoms[r]))
+        routes.append(Route([*points, end] if at_head else points, at_tail, at_head))
     width = right + (GAP_X + LANE_WIDTH * lane_count if lane_count else 0.0)
     return Layout(centers, routes, width, bottoms[-1] if bottoms else 0.0)
 
 
-def _undrawn(path, drawn, trunk):
-    """Return the first and last position in `path` between which it is not yet drawn, and note it as drawn."""
-    first, last = 0, len(path) - 1
+def _undrawn(ways, first, last, drawn, trunk):
+    """Return the layers from `first` to `last` in which a trunk is still to be drawn, and note them as drawn.
+
+    Where part of it is drawn already, one layer of that is included: there the edge joins or leaves it.
+
+    Returns
+    -------
+    range, bool, bool
+        The layers; whether the edge begins at its tail; whether it ends at its head.
+    """
+    far = drawn.get(id(ways)) if first <= last else None
+    if first <= last:
+        reach = first if trunk == "head" else last
+        drawn[id(ways)] = reach if far is None else min(far, reach) if trunk == "head" else max(far, reach)
+    if far is None:
+        return range(first, last + 1), True, True
     if trunk == "head":
-        while last > 1 and (path[last - 1], path[last]) in drawn:
-            last -= 1
-    else:
-        while first < last - 1 and (path[first], path[first + 1]) in drawn:
-            first += 1
-    if len(path) > 2:
-        drawn.update(pairwise(path[first : last + 1]))
-    return first, last
+        return range(first, max(first, far) + 1), True, False
+    return range(min(last, far), last + 1), False, True
 
 
 def _bands(ranked, sizes, xs):
@@ -447,24 +457,26 @@ def _bands(ranked, sizes, xs):
 def _ports(ranked, edges, widths, xs):
     """Spread the places where edges leave and enter a vertex, in the order of where they go."""
     leaving, entering = defaultdict(list), defaultdict(list)
+    ends = {}
     for k, (u, v) in enumerate(edges):
-        path = ranked.paths[k]
-        leaving[u].append((float("inf") if path is None else xs[path[1]], k))
-        if path is None:
+        if k in ranked.beside:
+            leaving[u].append((float("inf"), k))
             entering[v].append((float("inf"), k))
-        else:
-            entering[v].append((xs[path[-2]], path[-2] if path[-2] >= ranked.real else k - len(edges), k))
-    exits, entries = _spread(leaving, widths, xs), _spread(entering, widths, xs)
-    for k, (u, v) in enumerate(edges):  # a slight slant looks like a mistake: make it straight
-        path = ranked.paths[k]
-        if path is None:
             continue
-        after = entries[k] if path[1] == v else xs[path[1]]
-        before = exits[k] if path[-2] == u else xs[path[-2]]
-        if abs(exits[k] - after) < PORT_SPACING / 2 and abs(after - xs[u]) < 0.4 * widths[u]:
-            exits[k] = after
-        elif abs(entries[k] - before) < PORT_SPACING / 2 and abs(before - xs[v]) < 0.4 * widths[v]:
-            entries[k] = before
+        after = ranked.visited(k, (u, v), ranked.ranks[u] + 1)
+        before = ranked.visited(k, (u, v), ranked.ranks[v] - 1)
+        ends[k] = after, before
+        leaving[u].append((xs[after], after if after >= ranked.real else k - len(edges), k))
+        entering[v].append((xs[before], before if before >= ranked.real else k - len(edges), k))
+    exits, entries = _spread(leaving, widths, xs), _spread(entering, widths, xs)
+    for k, (after, before) in ends.items():  # a slight slant looks like a mistake: make it straight
+        u, v = edges[k]
+        below = entries[k] if after == v else xs[after]
+        above = exits[k] if before == u else xs[before]
+        if abs(exits[k] - below) < PORT_SPACING / 2 and abs(below - xs[u]) < 0.4 * widths[u]:
+            exits[k] = below
+        elif abs(entries[k] - above) < PORT_SPACING / 2 and abs(above - xs[v]) < 0.4 * widths[v]:
+            entries[k] = above
     return exits, entries
 
 
@@ -487,7 +499,7 @@ def _spread(groups, widths, xs):
 
 def _lanes(ranked, edges):
     """Give edges that run beside the drawing lanes in which they do not meet."""
-    spans = sorted((ranked.ranks[u], ranked.ranks[v], k) for k, (u, v) in enumerate(edges) if ranked.paths[k] is None)
+    spans = sorted((ranked.ranks[u], ranked.ranks[v], k) for k, (u, v) in enumerate(edges) if k in ranked.beside)
     free = []  # heap of (layer at which it becomes free, lane)
     lanes = {}
     for start, end, k in spans:
