@@ -82,11 +82,6 @@ def isa():
     return CHOSEN
 
 
-def table_stamp():
-    """A number that differs between op tables: kernel ids of one table mean other kernels in another."""
-    return TABLE_STAMP
-
-
 def choose():
     available = isas_available()
     if not available:

@@ -8,7 +8,26 @@
 #include <stdint.h>
 #include <string.h>
 
+#if defined(__GNUC__) || defined(__clang__)
+#define VM static inline __attribute__((always_inline))    /* a loop with a call in it does not vectorise */
+#else
 #define VM static inline
+#endif
+
+/* The build forbids the compiler to fuse on its own (-ffp-contract=off): it would fuse a vector body and a scalar tail
+   differently. Here fusing is asked for by name, wherever the instruction exists. */
+#ifdef __FMA__
+#define MADD_F32(a, b, c) __builtin_fmaf(a, b, c)
+#define MADD_F64(a, b, c) __builtin_fma(a, b, c)
+#else
+#define MADD_F32(a, b, c) ((a) * (b) + (c))
+#define MADD_F64(a, b, c) ((a) * (b) + (c))
+#endif
+
+VM uint32_t vm_bits_f32(float x) { uint32_t u; memcpy(&u, &x, 4); return u; }
+VM uint64_t vm_bits_f64(double x) { uint64_t u; memcpy(&u, &x, 8); return u; }
+VM float vm_from_f32(uint32_t u) { float x; memcpy(&x, &u, 4); return x; }
+VM double vm_from_f64(uint64_t u) { double x; memcpy(&x, &u, 8); return x; }
 
 /* == all types == */
 
@@ -59,7 +78,34 @@ VM_INTEGER(uint8_t, uint32_t, u8, 0)
 VM_INTEGER(int32_t, uint32_t, i32, INT32_MIN)
 VM_INTEGER(int64_t, uint64_t, i64, INT64_MIN)
 
-/* == floating types == */
+/* == floating types: exact functions == */
+
+static const float vm_max_f32 = 3.402823466385288598e38f;
+static const double vm_max_f64 = 1.797693134862315708e308;
+VM float vm_abs_f32(float x) { return fabsf(x); }
+VM double vm_abs_f64(double x) { return fabs(x); }
+
+#if defined(__SSE2__) && !defined(__SSE4_1__)
+/* No rounding instruction: adding and taking off 2**(digits - 1) rounds to even; larger numbers are integers already. */
+#define VM_ROUND(T, t, f, BIG) \
+VM T vm_rint_##t(T x) { \
+    T a = fabs##f(x), y = (a + BIG) - BIG; \
+    return copysign##f(a < BIG ? y : x, x); \
+} \
+VM T vm_floor_##t(T x) { T y = vm_rint_##t(x); return copysign##f(y > x ? y - 1 : y, x); } \
+VM T vm_ceil_##t(T x) { T y = vm_rint_##t(x); return copysign##f(y < x ? y + 1 : y, x); } \
+VM T vm_trunc_##t(T x) { return copysign##f(vm_floor_##t(fabs##f(x)), x); }
+VM_ROUND(float, f32, f, 8388608.0f)
+VM_ROUND(double, f64, , 4503599627370496.0)
+#else
+#define VM_ROUND(T, t, f) \
+VM T vm_rint_##t(T x) { return rint##f(x); } \
+VM T vm_floor_##t(T x) { return floor##f(x); } \
+VM T vm_ceil_##t(T x) { return ceil##f(x); } \
+VM T vm_trunc_##t(T x) { return trunc##f(x); }
+VM_ROUND(float, f32, f)
+VM_ROUND(double, f64, )
+#endif
 
 #define VM_FLOATING(T, t, f) \
 VM int vm_isnan_##t(T x) { return x != x; } \
@@ -67,21 +113,10 @@ VM int vm_isinf_##t(T x) { return vm_abs_##t(x) > vm_max_##t; } \
 VM int vm_isfinite_##t(T x) { return vm_abs_##t(x) <= vm_max_##t; } \
 VM T vm_sign_##t(T x) { return (T)((x > 0) - (x < 0)); } \
 VM T vm_sqrt_##t(T x) { return sqrt##f(x); } \
-VM T vm_floor_##t(T x) { return floor##f(x); } \
-VM T vm_ceil_##t(T x) { return ceil##f(x); } \
-VM T vm_rint_##t(T x) { return rint##f(x); } \
-VM T vm_trunc_##t(T x) { return trunc##f(x); } \
 VM T vm_sin_##t(T x) { return sin##f(x); } \
 VM T vm_cos_##t(T x) { return cos##f(x); } \
 VM T vm_tan_##t(T x) { return tan##f(x); } \
 VM T vm_power_##t(T a, T b) { return pow##f(a, b); } \
-VM T vm_exp_##t(T x) { return exp##f(x); } \
-VM T vm_expm1_##t(T x) { return expm1##f(x); } \
-VM T vm_log_##t(T x) { return log##f(x); } \
-VM T vm_log1p_##t(T x) { return log1p##f(x); } \
-VM T vm_tanh_##t(T x) { return tanh##f(x); } \
-VM T vm_sigmoid_##t(T x) { return 1 / (1 + exp##f(-x)); } \
-VM T vm_erf_##t(T x) { return erf##f(x); } \
 VM T vm_cmod_##t(T a, T b) { return fmod##f(a, b); } \
 VM T vm_pymod_##t(T a, T b) { \
     T r = fmod##f(a, b); \
@@ -96,11 +131,258 @@ VM T vm_floordiv_##t(T a, T b) { \
     down = floor##f(q); \
     return q - down > (T)0.5 ? down + 1 : down; \
 }
-static const float vm_max_f32 = 3.402823466385288598e38f;
-static const double vm_max_f64 = 1.797693134862315708e308;
-VM float vm_abs_f32(float x) { return fabsf(x); }
-VM double vm_abs_f64(double x) { return fabs(x); }
 VM_FLOATING(float, f32, f)
 VM_FLOATING(double, f64, )
+
+/* == floating types: polynomials ==
+   All coefficients are minimax fits made for this file (Remez exchange at 200 bits, each coefficient rounded in turn and the
+   rest fitted again); the exponent at each says how large the relative error of the fit alone is. tests/ops/test_vecmath.py
+   measures whole functions. NaN passes the clamps, because a comparison with it is false. */
+
+/* exp(x) = 2**k * (1 + p), |p| < 0.42: k = round(x / ln 2), p = r + r*r*q(r) on |r| <= ln(2)/2, 2**-32 and 2**-62.
+   The shifter 1.5 * 2**(digits - 1) leaves k in the low bits of the sum; ln 2 is split so that k * high part is exact. */
+#define SHIFT_F32 12582912.0f
+#define SHIFT_F64 6755399441055744.0
+
+VM float vm_expm1_reduced_f32(float x, float *n) {
+    float r, q;
+    *n = MADD_F32(x, 1.44269504088896341f, SHIFT_F32) - SHIFT_F32;
+    r = MADD_F32(*n, -0.693145751953125f, x);
+    r = MADD_F32(*n, -1.42860682030941723e-6f, r);
+    q = 0.000199583359f;
+    q = MADD_F32(q, r, 0.00139341364f);
+    q = MADD_F32(q, r, 0.00833319221f);
+    q = MADD_F32(q, r, 0.0416664742f);
+    q = MADD_F32(q, r, 0.166666672f);
+    q = MADD_F32(q, r, 0.5f);
+    return MADD_F32(r * r, q, r);
+}
+
+VM double vm_expm1_reduced_f64(double x, double *n) {
+    double r, q;
+    *n = MADD_F64(x, 1.44269504088896341, SHIFT_F64) - SHIFT_F64;
+    r = MADD_F64(*n, -6.93147180369123816490e-01, x);
+    r = MADD_F64(*n, -1.90821492927058770002e-10, r);
+    q = 2.0919730818153308e-9;
+    q = MADD_F64(q, r, 2.5109508818952372e-8);
+    q = MADD_F64(q, r, 2.7557258635785483e-7);
+    q = MADD_F64(q, r, 2.7557243008455394e-6);
+    q = MADD_F64(q, r, 2.4801587341065606e-5);
+    q = MADD_F64(q, r, 0.00019841269887144024);
+    q = MADD_F64(q, r, 0.0013888888888877334);
+    q = MADD_F64(q, r, 0.0083333333333213116);
+    q = MADD_F64(q, r, 0.041666666666666678);
+    q = MADD_F64(q, r, 0.16666666666666677);
+    q = MADD_F64(q, r, 0.5);
+    return MADD_F64(r * r, q, r);
+}
+
+/* 2**n of an integer n that has a normal result: n plus the shifter has n in its low bits, which become the exponent. */
+VM float vm_pow2_f32(float n) { return vm_from_f32((vm_bits_f32(n + SHIFT_F32) + 127u) << 23); }
+VM double vm_pow2_f64(double n) { return vm_from_f64((vm_bits_f64(n + SHIFT_F64) + 1023u) << 52); }
+
+/* Scaled in two halves, so that results between normal and zero, and those that overflow, come out right. */
+VM float vm_exp_f32(float x) {
+    float n, h, p, z = x < -104.0f ? -104.0f : x;
+    z = z > 89.0f ? 89.0f : z;
+    p = vm_expm1_reduced_f32(z, &n) + 1.0f;
+    h = MADD_F32(n, 0.5f, SHIFT_F32) - SHIFT_F32;
+    return p * vm_pow2_f32(h) * vm_pow2_f32(n - h);
+}
+
+VM double vm_exp_f64(double x) {
+    double n, h, p, z = x < -746.0 ? -746.0 : x;
+    z = z > 710.0 ? 710.0 : z;
+    p = vm_expm1_reduced_f64(z, &n) + 1.0;
+    h = MADD_F64(n, 0.5, SHIFT_F64) - SHIFT_F64;
+    return p * vm_pow2_f64(h) * vm_pow2_f64(n - h);
+}
+
+/* 2**n * (1 + p) - 1 with half the scale, which exists also where 2**n overflows; the subtraction is exact or far below p. */
+VM float vm_expm1_f32(float x) {
+    float n, p, s, y, z = x < -20.0f ? -20.0f : x;
+    z = z > 89.0f ? 89.0f : z;
+    p = vm_expm1_reduced_f32(z, &n);
+    s = vm_pow2_f32(n - 1.0f);
+    y = 2.0f * MADD_F32(s, p, s - 0.5f);
+    return copysignf(n == 0.0f ? p : y, x);
+}
+
+VM double vm_expm1_f64(double x) {
+    double n, p, s, y, z = x < -40.0 ? -40.0 : x;
+    z = z > 710.0 ? 710.0 : z;
+    p = vm_expm1_reduced_f64(z, &n);
+    s = vm_pow2_f64(n - 1.0);
+    y = 2.0 * MADD_F64(s, p, s - 0.5);
+    return copysign(n == 0.0 ? p : y, x);
+}
+
+/* log(2**k * (1 + f)) for 1/sqrt(2) <= 1 + f <= sqrt(2). f32: f - f*f/2 + f**3 * P(f), 2**-30.
+   f64: with s = f / (2 + f), log(1 + f) = 2s + s*z*R(z), z = s*s, 2**-66; written so that the large term f stays exact. */
+VM float vm_log_reduced_f32(float f, float k) {
+    float z = f * f, p = 0.0664625168f;
+    p = MADD_F32(p, f, -0.116091318f);
+    p = MADD_F32(p, f, 0.118972167f);
+    p = MADD_F32(p, f, -0.124175206f);
+    p = MADD_F32(p, f, 0.14219974f);
+    p = MADD_F32(p, f, -0.166673273f);
+    p = MADD_F32(p, f, 0.200020686f);
+    p = MADD_F32(p, f, -0.250000209f);
+    p = MADD_F32(p, f, 0.333333135f);
+    p = MADD_F32(f * z, p, k * 1.42860682030941723e-6f);
+    p = MADD_F32(-0.5f, z, p);
+    return MADD_F32(k, 0.693145751953125f, f + p);
+}
+
+VM double vm_log_reduced_f64(double f, double k) {
+    double s = f / (2.0 + f), z = s * s, h = 0.5 * f * f, p = 0.1323611438066597;
+    p = MADD_F64(p, z, 0.13252007878375968);
+    p = MADD_F64(p, z, 0.15386994682675634);
+    p = MADD_F64(p, z, 0.18181778233600251);
+    p = MADD_F64(p, z, 0.22222222608294825);
+    p = MADD_F64(p, z, 0.28571428569404139);
+    p = MADD_F64(p, z, 0.40000000000004937);
+    p = MADD_F64(p, z, 0.66666666666666663);
+    p = MADD_F64(s, MADD_F64(p, z, h), k * 1.90821492927058770002e-10);
+    return MADD_F64(k, 6.93147180369123816490e-01, f - (h - p));
+}
+
+/* Splits x = 2**k * (1 + f): taking the bits of 1/sqrt(2) off first puts the cut between the exponents there. */
+VM float vm_log_f32(float x) {
+    float tiny = x < 1.17549435e-38f ? 1.0f : 0.0f, z = tiny != 0.0f ? x * 8388608.0f : x, y;
+    uint32_t u = vm_bits_f32(z) + (0x3f800000u - 0x3f3504f3u);
+    float k = (float)(int32_t)(u >> 23) - MADD_F32(tiny, 23.0f, 127.0f);
+    y = vm_log_reduced_f32(vm_from_f32((u & 0x007fffffu) + 0x3f3504f3u) - 1.0f, k);
+    y = x > vm_max_f32 ? x : y;
+    return x > 0.0f ? y : x == 0.0f ? -HUGE_VALF : NAN;
+}
+
+VM double vm_log_f64(double x) {
+    double tiny = x < 2.2250738585072014e-308 ? 1.0 : 0.0, z = tiny != 0.0 ? x * 18014398509481984.0 : x, y;
+    uint64_t u = vm_bits_f64(z) + (0x3ff0000000000000u - 0x3fe6a09e667f3bcdu);
+    /* the exponent as a number: put it under the leading bit of 2**52 and take 2**52 off */
+    double k = vm_from_f64((u >> 52) | 0x4330000000000000u) - (4503599627370496.0 + 1023.0) - tiny * 54.0;
+    y = vm_log_reduced_f64(vm_from_f64((u & 0x000fffffffffffffu) + 0x3fe6a09e667f3bcdu) - 1.0, k);
+    y = x > vm_max_f64 ? x : y;
+    return x > 0.0 ? y : x == 0.0 ? -HUGE_VAL : (double)NAN;
+}
+
+/* 1 + x is rounded only to find k; f = x * 2**-k + (2**-k - 1) keeps the digits of x that the sum loses. */
+VM float vm_log1p_f32(float x) {
+    uint32_t u = vm_bits_f32(1.0f + x) + (0x3f800000u - 0x3f3504f3u);
+    float k = (float)(int32_t)(u >> 23) - 127.0f;
+    float s = vm_from_f32((254u - (u >> 23)) << 23), y;
+    float f = x > 33554432.0f ? vm_from_f32((u & 0x007fffffu) + 0x3f3504f3u) - 1.0f : MADD_F32(x, s, s - 1.0f);
+    y = copysignf(vm_log_reduced_f32(f, k), x);
+    y = x > vm_max_f32 ? x : y;
+    return x > -1.0f ? y : x == -1.0f ? -HUGE_VALF : NAN;
+}
+
+VM double vm_log1p_f64(double x) {
+    uint64_t u = vm_bits_f64(1.0 + x) + (0x3ff0000000000000u - 0x3fe6a09e667f3bcdu);
+    double k = vm_from_f64((u >> 52) | 0x4330000000000000u) - (4503599627370496.0 + 1023.0);
+    double s = vm_from_f64((2046u - (u >> 52)) << 52), y;
+    double f = x > 18014398509481984.0 ? vm_from_f64((u & 0x000fffffffffffffu) + 0x3fe6a09e667f3bcdu) - 1.0
+                                       : MADD_F64(x, s, s - 1.0);
+    y = copysign(vm_log_reduced_f64(f, k), x);
+    y = x > vm_max_f64 ? x : y;
+    return x > -1.0 ? y : x == -1.0 ? -HUGE_VAL : (double)NAN;
+}
+
+/* 1 / (1 + exp(-x)) with the exponential of -|x| only: no overflow, and small results keep their digits. */
+VM float vm_sigmoid_f32(float x) {
+    float e = vm_exp_f32(-fabsf(x));
+    return (x < 0.0f ? e : 1.0f) / (1.0f + e);
+}
+
+VM double vm_sigmoid_f64(double x) {
+    double e = vm_exp_f64(-fabs(x));
+    return (x < 0.0 ? e : 1.0) / (1.0 + e);
+}
+
+/* An odd polynomial below 0.625, 2**-32 and 2**-56; 1 - 2 / (exp(2|x|) + 1) above, which rounds to 1 beyond the clamp. */
+VM float vm_tanh_f32(float x) {
+    float a = fabsf(x), b = a > 10.0f ? 10.0f : a, z = x * x, p = 0.00215296866f, n, t;
+    t = vm_expm1_reduced_f32(b + b, &n);
+    t = MADD_F32(vm_pow2_f32(n), t, vm_pow2_f32(n));
+    p = MADD_F32(p, z, -0.00819022581f);
+    p = MADD_F32(p, z, 0.0217069443f);
+    p = MADD_F32(p, z, -0.0539481826f);
+    p = MADD_F32(p, z, 0.133332208f);
+    p = MADD_F32(p, z, -0.333333313f);
+    return copysignf(a < 0.625f ? MADD_F32(a * z, p, a) : 1.0f - 2.0f / (t + 1.0f), x);
+}
+
+VM double vm_tanh_f64(double x) {
+    double a = fabs(x), b = a > 20.0 ? 20.0 : a, z = x * x, p = -1.6067560211329115e-5, n, t;
+    t = vm_expm1_reduced_f64(b + b, &n);
+    t = MADD_F64(vm_pow2_f64(n), t, vm_pow2_f64(n));
+    p = MADD_F64(p, z, 7.7133872681881696e-5);
+    p = MADD_F64(p, z, -0.00022855476026599147);
+    p = MADD_F64(p, z, 0.00058631175848200816);
+    p = MADD_F64(p, z, -0.0014549573875780332);
+    p = MADD_F64(p, z, 0.0035919888787761126);
+    p = MADD_F64(p, z, -0.0088632209657576611);
+    p = MADD_F64(p, z, 0.021869487573300563);
+    p = MADD_F64(p, z, -0.053968253931150317);
+    p = MADD_F64(p, z, 0.13333333333261865);
+    p = MADD_F64(p, z, -0.33333333333332854);
+    return copysign(a < 0.625 ? MADD_F64(a * z, p, a) : 1.0 - 2.0 / (t + 1.0), x);
+}
+
+/* Below 1: x + x * P(x*x), 2**-29 and 2**-55. Above: 1 - exp(-Q(|x| - 1)), Q = -log(erfc), which needs the less precision the
+   smaller erfc is: 2**-27 and 2**-57 of the result. Beyond the clamp the result rounds to 1. */
+VM float vm_erf_f32(float x) {
+    float a = fabsf(x), b = (a > 4.0f ? 4.0f : a) - 1.0f, z = x * x, p = 7.92036808e-5f, q = -9.00504092e-5f;
+    p = MADD_F32(p, z, -0.000803076138f);
+    p = MADD_F32(p, z, 0.00519073382f);
+    p = MADD_F32(p, z, -0.026855126f);
+    p = MADD_F32(p, z, 0.112836182f);
+    p = MADD_F32(p, z, -0.376126289f);
+    p = MADD_F32(p, z, 0.128379166f);
+    q = MADD_F32(q, b, 0.00148096099f);
+    q = MADD_F32(q, b, -0.0094526289f);
+    q = MADD_F32(q, b, 0.041262202f);
+    q = MADD_F32(q, b, 0.843172371f);
+    q = MADD_F32(q, b, 2.63896275f);
+    q = MADD_F32(q, b, 1.84960556f);
+    return copysignf(a < 1.0f ? MADD_F32(a, p, a) : 1.0f - vm_exp_f32(-q), x);
+}
+
+VM double vm_erf_f64(double x) {
+    double a = fabs(x), b = (a > 6.0 ? 6.0 : a) - 1.0, z = x * x, p = -7.5808713635880739e-10, q = -7.1781559887752598e-14;
+    p = MADD_F64(p, z, 1.3602313730682383e-8);
+    p = MADD_F64(p, z, -1.6180705683217674e-7);
+    p = MADD_F64(p, z, 1.6443731609929514e-6);
+    p = MADD_F64(p, z, -1.4924432978400718e-5);
+    p = MADD_F64(p, z, 0.00012055278894414141);
+    p = MADD_F64(p, z, -0.00085483254359457444);
+    p = MADD_F64(p, z, 0.0052239775958375229);
+    p = MADD_F64(p, z, -0.026866170641869157);
+    p = MADD_F64(p, z, 0.11283791670936538);
+    p = MADD_F64(p, z, -0.37612638903183337);
+    p = MADD_F64(p, z, 0.12837916709551256);
+    q = MADD_F64(q, b, 1.8916100751998706e-12);
+    q = MADD_F64(q, b, -2.3949201518695451e-11);
+    q = MADD_F64(q, b, 1.9846113797658376e-10);
+    q = MADD_F64(q, b, -1.2300259271048602e-9);
+    q = MADD_F64(q, b, 6.0563430287874486e-9);
+    q = MADD_F64(q, b, -2.3848822215776776e-8);
+    q = MADD_F64(q, b, 7.1347030094710671e-8);
+    q = MADD_F64(q, b, -1.3007712770879226e-7);
+    q = MADD_F64(q, b, -1.0004404015228434e-7);
+    q = MADD_F64(q, b, 2.0158875222189964e-6);
+    q = MADD_F64(q, b, -9.5742647427490246e-6);
+    q = MADD_F64(q, b, 2.7138381966871977e-5);
+    q = MADD_F64(q, b, -2.6268666839954373e-5);
+    q = MADD_F64(q, b, -0.00023732542989177648);
+    q = MADD_F64(q, b, 0.001977903221799358);
+    q = MADD_F64(q, b, -0.010033825469276088);
+    q = MADD_F64(q, b, 0.041561098050064436);
+    q = MADD_F64(q, b, 0.84310725635830397);
+    q = MADD_F64(q, b, 2.6389675142347948);
+    q = MADD_F64(q, b, 1.8496055099332482);
+    return copysign(a < 1.0 ? MADD_F64(a, p, a) : 1.0 - vm_exp_f64(-q), x);
+}
 
 #endif

@@ -1,5 +1,4 @@
 """Prints the storage side of the op table: inline functions of one element, loops around them, kernel ids and names."""
-import hashlib
 from pathlib import Path
 
 from .check import check
@@ -33,9 +32,10 @@ def element_text(rows, kernel, type):
 
 
 def loop_text(rows, kernel, type):
-    """The loop over one dimension: dense, one scalar operand of two, and the general case."""
+    """The loop over one dimension: dense operands, for cheap formulas one scalar of two, and any strides."""
     _, heavy = kernel.reading(rows, type)
     count = len(kernel.operands)
+    blocked = heavy or count > 2
     ctypes = ["uint8_t" if kernel.truth else type.c]
     ctypes += ["uint8_t" if kind == "truth" else type.c for _, kind in kernel.operands]
     sizes = [1 if c == "uint8_t" else type.size for c in ctypes]
@@ -45,7 +45,7 @@ def loop_text(rows, kernel, type):
     def call(args):
         return f"{element}({', '.join([*args, *attrs])})"
 
-    def dense_test(scalar=None):
+    def test(scalar=None):
         return " and ".join(f"s{i} == {0 if i == scalar else size}" for i, size in enumerate(sizes))
 
     lines = [f"cdef void loop_{element}{ARGUMENTS}:"]
@@ -54,18 +54,16 @@ def loop_text(rows, kernel, type):
     lines += [f"    cdef const {c}* x{i} = <const {c}*>p[{i}]" for i, c in enumerate(ctypes) if i]
     through = "" if type.kind == "float" else "<int64_t>"  # C does not define a negative double as an unsigned byte
     lines += [f"    cdef {type.c} {t} = <{type.c}>{through}attr[{i}]" for i, t in enumerate(attrs)]
-    if count == 2:
-        lines += [f"    cdef {ctypes[i]} c{i}" for i in (1, 2)]
-    blocked = heavy or count > 2
     if blocked:
         lines.append(f"    cdef int64_t[{count + 1}] dense")
-    lines += [f"    if n < 2 or ({dense_test()}):", "        for i in range(n):",
-              f"            y[i] = {call([f'x{i}[i]' for i in range(1, count + 1)])}"]
-    if count == 2:
-        for scalar in (2, 1):
-            args = [f"c{i}" if i == scalar else f"x{i}[i]" for i in (1, 2)]
-            lines += [f"    elif {dense_test(scalar)}:", f"        c{scalar} = x{scalar}[0]"]
-            lines += ["        for i in range(n):", f"            y[i] = {call(args)}"]
+    elif count == 2:
+        lines += [f"    cdef {ctypes[i]} c{i}" for i in (1, 2)]
+    lines += [f"    if n < 2 or ({test()}):", "        for i in range(n):"]
+    lines.append(f"            y[i] = {call([f'x{i}[i]' for i in range(1, count + 1)])}")
+    for scalar in () if blocked or count == 1 else (2, 1):
+        args = [f"c{i}" if i == scalar else f"x{i}[i]" for i in (1, 2)]
+        lines += [f"    elif {test(scalar)}:", f"        c{scalar} = x{scalar}[0]"]
+        lines += ["        for i in range(n):", f"            y[i] = {call(args)}"]
     lines.append("    else:")
     if blocked:
         lines += [f"        dense[{i}] = {size}" for i, size in enumerate(sizes)]
@@ -108,11 +106,9 @@ def pointwise_text(rows, found):
     return "\n".join([*parts, "\n".join(lines) + "\n"])
 
 
-def ids_text(rows, found):
-    """Kernel ids, with a stamp of the whole table: code compiled for another table must not be run against this one."""
-    facts = [(k.name, [(t.name, f) for t, f in k.formulas], k.operands, k.attrs) for k in found]
-    stamp = int(hashlib.sha256(repr(facts).encode()).hexdigest()[:8], 16) >> 1
-    lines = [HEAD + "cdef enum:", f"    TABLE_STAMP = {stamp}"]
+def ids_text(found):
+    """Kernel ids; code compiled with those of another table is refused by the ABI stamp, which covers the table."""
+    lines = [HEAD + "cdef enum:"]
     lines += [f"    {kernel.id} = {i}" for i, kernel in enumerate(found)]
     return "\n".join([*lines, f"    N_KERNELS = {len(found)}"]) + "\n"
 
@@ -156,7 +152,7 @@ def write_storage(out_dir):
     found = kernels(rows)
     out = Path(out_dir)
     return [
-        write_if_changed(out / "kernel_ids.pxi", ids_text(rows, found)),
+        write_if_changed(out / "kernel_ids.pxi", ids_text(found)),
         write_if_changed(out / "kernel_names.pxi", names_text(found)),
         write_if_changed(out / "pointwise_loops.pxi", pointwise_text(rows, found)),
     ]

@@ -38,14 +38,14 @@ class Primitive:
     arity: int
     kinds: tuple           # of the element types that have it
     result: str = "value"  # value: of the element type; truth: a C truth value
-    heavy: bool = False    # worth gathering strided elements into blocks, so that the vector loop runs
+    heavy: bool = False    # slow or branching outside a vector loop: strided operands are better gathered into blocks
 
 
 _FLOAT, _NUMBER, _ALL = ("float",), ("int", "float"), ("bool", "int", "float")
 PRIMITIVES = {
     **{name: Primitive(1, _FLOAT, heavy=True)
        for name in ("exp", "expm1", "log", "log1p", "sin", "cos", "tan", "tanh", "sigmoid", "erf")},
-    "sqrt": Primitive(1, _FLOAT),
+    "sqrt": Primitive(1, _FLOAT, heavy=True),
     **{name: Primitive(1, _NUMBER) for name in ("abs", "floor", "ceil", "rint", "trunc", "sign")},
     **{name: Primitive(1, _ALL, "truth") for name in ("isnan", "isinf", "isfinite")},
     **{name: Primitive(2, _NUMBER, heavy=True) for name in ("floordiv", "pymod", "cmod", "power")},
@@ -225,6 +225,7 @@ class Reading:
     def where(self, args):
         if len(args) != 3:
             raise NotScalar(f"'where' takes 3 arguments, got {len(args)}")
+        self.heavy = True
         texts = [self.truth(args[0])]
         kinds = [self.expression(a)[1] for a in args[1:]]
         if kinds == ["truth", "truth"]:
