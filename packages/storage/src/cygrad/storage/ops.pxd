@@ -5,6 +5,7 @@ from libc.stdint cimport int64_t, uint64_t
 from cygrad.storage.core cimport Meta, Storage
 
 # ---- copying
+cdef Storage op_cast(Meta* y, Meta* x, int dtype)             # op_clone in x's stride order
 cdef Storage op_clone(Meta* y, Meta* x, int dtype, bint rowmajor)  # copy and cast; rowmajor False keeps the stride order of a dense x
 cdef int copy_into(Meta* dst, Meta* src) except -1           # broadcasts and casts src; RuntimeError if shapes differ or dst overlaps itself; src/dst overlap is right (buffers)
 cdef int fill_number(Meta* dst, object value) except -1      # Python number -> dst.dtype, RuntimeError on overflow as PyTorch's fill_
@@ -31,6 +32,7 @@ cdef Storage op_argmin(Meta* y, Meta* x, uint64_t mask, bint keepdim)
 cdef tuple op_max_dim(Meta* y, Meta* index, Meta* x, int64_t dim, bint keepdim)    # (Storage of values, Storage of indices)
 cdef tuple op_min_dim(Meta* y, Meta* index, Meta* x, int64_t dim, bint keepdim)
 cdef Storage op_var(Meta* y, Meta* x, uint64_t mask, double correction, bint keepdim)
+cdef Storage op_std(Meta* y, Meta* x, uint64_t mask, double correction, bint keepdim)
 cdef Storage op_norm(Meta* y, Meta* x, double p, uint64_t mask, bint keepdim)      # p-norm, any p incl. 0 and inf; p = 2 scaled against overflow
 cdef Storage op_logsumexp(Meta* y, Meta* x, uint64_t mask, bint keepdim)
 cdef Storage op_softmax(Meta* y, Meta* x, int64_t dim)
@@ -50,6 +52,9 @@ cdef Storage op_dot(Meta* y, Meta* a, Meta* b)
 cdef Storage op_cat(Meta* y, Meta** xs, int n, int64_t dim)                         # legacy 1-d empty inputs are skipped as in PyTorch; promotes
 cdef Storage op_index_select(Meta* y, Meta* x, int64_t dim, Meta* index)
 cdef Storage op_gather(Meta* y, Meta* x, int64_t dim, Meta* index)
+cdef Storage op_index_add(Meta* y, Meta* x, int64_t dim, Meta* index, Meta* src)       # the forms below on a copy of x
+cdef Storage op_scatter(Meta* y, Meta* x, int64_t dim, Meta* index, Meta* src)
+cdef Storage op_scatter_add(Meta* y, Meta* x, int64_t dim, Meta* index, Meta* src)
 cdef int index_add_into(Meta* x, int64_t dim, Meta* index, Meta* src) except -1      # x[index] += src, duplicates add up, deterministic
 cdef int scatter_into(Meta* x, int64_t dim, Meta* index, Meta* src, bint add) except -1
 cdef Storage op_index(Meta* y, Meta* x, Meta** index, int n)                        # index[i] NULL: full slice of dim i; int64 or bool (bool only one dim wide; wider masks are expanded by nonzero first)

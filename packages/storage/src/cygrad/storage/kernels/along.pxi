@@ -1,0 +1,258 @@
+# Kernel group "along": results of the input's shape that need a whole line of it: softmax, its gradient, running sums.
+#
+# An Along kernel works on m lines of n elements. step holds the byte strides from line to line, st those inside a line, of y, a, b.
+# Lines that are contiguous go one by one; else up to COLUMNS lines go side by side, which is contiguous for a strided dimension.
+# Invariant: the value of a line does not depend on m or on its neighbours.
+from libc.math cimport INFINITY, log
+include "_types.pxi"
+include "_hand_ids.pxi"
+include "_vecmath.pxi"
+
+cdef enum:
+    COLUMNS = 64
+    LANES = 16
+    BLOCK = 1024
+    PLAIN = 0
+    LOGARITHM = 1
+
+
+cdef inline const real* at(const real* p, int64_t offset) noexcept nogil:
+    return <const real*> (<const char*> p + offset)
+
+
+cdef double sum_line(const real* x, int64_t n) noexcept nogil:
+    cdef real lane[LANES]
+    cdef double total = 0
+    cdef int64_t i, j, k
+    while n >= LANES:
+        k = (n if n < BLOCK else BLOCK) & ~<int64_t> (LANES - 1)
+        for j in range(LANES):
+            lane[j] = x[j]
+        i = LANES
+        while i < k:
+            for j in range(LANES):
+                lane[j] += x[i + j]
+            i += LANES
+        for j in range(LANES):
+            total += lane[j]
+        x += k
+        n -= k
+    for i in range(n):
+        total += x[i]
+    return total
+
+
+cdef real top_of(const real* x, int64_t n) noexcept nogil:
+    cdef real lane[LANES]
+    cdef real best = <real> -INFINITY
+    cdef int64_t i = 0, j
+    for j in range(LANES):
+        lane[j] = best
+    while i + LANES <= n:
+        for j in range(LANES):
+            lane[j] = x[i + j] if (x[i + j] > lane[j]) | (x[i + j] != x[i + j]) else lane[j]
+        i += LANES
+    while i < n:
+        lane[0] = x[i] if (x[i] > lane[0]) | (x[i] != x[i]) else lane[0]
+        i += 1
+    for j in range(LANES):
+        best = lane[j] if (lane[j] > best) | (lane[j] != lane[j]) else best
+    return best
+
+
+# ---- softmax
+
+cdef inline void softmax_line(real* y, const real* x, int64_t n, int kind) noexcept nogil:
+    cdef real part[BLOCK]
+    cdef real top = top_of[real](x, n)
+    cdef real shift, scale
+    cdef double total = 0
+    cdef int64_t i, k, done = 0
+    if kind == PLAIN:
+        for i in range(n):
+            y[i] = exponential[real](x[i] - top)
+        scale = <real> sum_line[real](y, n)
+        for i in range(n):
+            y[i] /= scale
+        return
+    while done < n:
+        k = n - done if n - done < BLOCK else BLOCK
+        for i in range(k):
+            part[i] = exponential[real](x[done + i] - top)
+        total += sum_line[real](part, k)
+        done += k
+    shift = <real> log(total)
+    for i in range(n):
+        y[i] = (x[i] - top) - shift
+
+
+cdef inline void softmax_columns(real* y, const real* x, int64_t m, const int64_t* step, int64_t n, const int64_t* st, int kind) noexcept nogil:
+    cdef real top[COLUMNS]
+    cdef double total[COLUMNS]
+    cdef real part[COLUMNS]
+    cdef real v
+    cdef int64_t i, j
+    for j in range(m):
+        top[j] = <real> -INFINITY
+        total[j] = 0
+    for i in range(n):
+        for j in range(m):
+            v = at[real](x, i * st[1] + j * step[1])[0]
+            top[j] = v if (v > top[j]) | (v != v) else top[j]
+    for i in range(n):
+        for j in range(m):
+            part[j] = at[real](x, i * st[1] + j * step[1])[0] - top[j]
+        for j in range(m):
+            part[j] = exponential[real](part[j])
+        for j in range(m):
+            total[j] += part[j]
+            if kind == PLAIN:
+                (<real*> at[real](y, i * st[0] + j * step[0]))[0] = part[j]
+    for j in range(m):
+        part[j] = <real> (log(total[j]) if kind == LOGARITHM else total[j])
+    for i in range(n):
+        for j in range(m):
+            if kind == PLAIN:
+                (<real*> at[real](y, i * st[0] + j * step[0]))[0] /= part[j]
+            else:
+                (<real*> at[real](y, i * st[0] + j * step[0]))[0] = (at[real](x, i * st[1] + j * step[1])[0] - top[j]) - part[j]
+
+
+cdef inline void softmax_lines(real* y, const real* a, int64_t m, const int64_t* step, int64_t n, const int64_t* st, int kind) noexcept nogil:
+    cdef int64_t j, k
+    if st[0] == sizeof(real) and st[1] == sizeof(real):
+        for j in range(m):
+            softmax_line[real](<real*> at[real](y, j * step[0]), at[real](a, j * step[1]), n, kind)
+        return
+    j = 0
+    while j < m:
+        k = m - j if m - j < COLUMNS else COLUMNS
+        softmax_columns[real](<real*> at[real](y, j * step[0]), at[real](a, j * step[1]), k, step, n, st, kind)
+        j += k
+
+
+cdef void softmax_kernel(real* y, const real* a, const real* b, int64_t m, const int64_t* step, int64_t n, const int64_t* st) noexcept nogil:
+    softmax_lines[real](y, a, m, step, n, st, PLAIN)
+
+
+cdef void log_softmax_kernel(real* y, const real* a, const real* b, int64_t m, const int64_t* step, int64_t n, const int64_t* st) noexcept nogil:
+    softmax_lines[real](y, a, m, step, n, st, LOGARITHM)
+
+
+# ---- their gradients; a is the gradient, b the result of the forward pass
+
+cdef inline void backward_line(real* y, const real* g, const real* b, int64_t n, int kind) noexcept nogil:
+    cdef real part[BLOCK]
+    cdef double total = 0
+    cdef real s
+    cdef int64_t i, k, done = 0
+    if kind == LOGARITHM:
+        s = <real> sum_line[real](g, n)
+        for i in range(n):
+            y[i] = g[i] - exponential[real](b[i]) * s
+        return
+    while done < n:
+        k = n - done if n - done < BLOCK else BLOCK
+        for i in range(k):
+            part[i] = g[done + i] * b[done + i]
+        total += sum_line[real](part, k)
+        done += k
+    s = <real> total
+    for i in range(n):
+        y[i] = b[i] * (g[i] - s)
+
+
+cdef inline void backward_columns(real* y, const real* g, const real* b, int64_t m, const int64_t* step, int64_t n, const int64_t* st,
+                                  int kind) noexcept nogil:
+    cdef double total[COLUMNS]
+    cdef real s[COLUMNS]
+    cdef real part[COLUMNS]
+    cdef real v
+    cdef int64_t i, j
+    for j in range(m):
+        total[j] = 0
+    for i in range(n):
+        for j in range(m):
+            v = at[real](g, i * st[1] + j * step[1])[0]
+            total[j] += v if kind == LOGARITHM else v * at[real](b, i * st[2] + j * step[2])[0]
+    for j in range(m):
+        s[j] = <real> total[j]
+    for i in range(n):
+        for j in range(m):
+            part[j] = at[real](b, i * st[2] + j * step[2])[0]
+        if kind == LOGARITHM:
+            for j in range(m):
+                part[j] = exponential[real](part[j])
+        for j in range(m):
+            v = at[real](g, i * st[1] + j * step[1])[0]
+            (<real*> at[real](y, i * st[0] + j * step[0]))[0] = v - part[j] * s[j] if kind == LOGARITHM else part[j] * (v - s[j])
+
+
+cdef inline void backward_lines(real* y, const real* g, const real* b, int64_t m, const int64_t* step, int64_t n, const int64_t* st,
+                                int kind) noexcept nogil:
+    cdef int64_t j, k
+    if st[0] == sizeof(real) and st[1] == sizeof(real) and st[2] == sizeof(real):
+        for j in range(m):
+            backward_line[real](<real*> at[real](y, j * step[0]), at[real](g, j * step[1]), at[real](b, j * step[2]), n, kind)
+        return
+    j = 0
+    while j < m:
+        k = m - j if m - j < COLUMNS else COLUMNS
+        backward_columns[real](<real*> at[real](y, j * step[0]), at[real](g, j * step[1]), at[real](b, j * step[2]), k, step, n, st, kind)
+        j += k
+
+
+cdef void softmax_backward_kernel(real* y, const real* a, const real* b, int64_t m, const int64_t* step, int64_t n,
+                                  const int64_t* st) noexcept nogil:
+    backward_lines[real](y, a, b, m, step, n, st, PLAIN)
+
+
+cdef void log_softmax_backward_kernel(real* y, const real* a, const real* b, int64_t m, const int64_t* step, int64_t n,
+                                      const int64_t* st) noexcept nogil:
+    backward_lines[real](y, a, b, m, step, n, st, LOGARITHM)
+
+
+# ---- running sums, in double or int64
+
+cdef void cumsum_kernel(element* y, const element* a, const element* b, int64_t m, const int64_t* step, int64_t n, const int64_t* st) noexcept nogil:
+    cdef double total[COLUMNS]
+    cdef int64_t whole[COLUMNS]
+    cdef int64_t i, j, k, first = 0
+    cdef const char* x
+    cdef char* z
+    while first < m:
+        k = m - first if m - first < COLUMNS else COLUMNS
+        for j in range(k):
+            total[j] = 0
+            whole[j] = 0
+        for i in range(n):
+            for j in range(k):
+                x = <const char*> a + i * st[1] + (first + j) * step[1]
+                z = <char*> y + i * st[0] + (first + j) * step[0]
+                if element is float or element is double:
+                    total[j] += (<const element*> x)[0]
+                    (<element*> z)[0] = <element> total[j]
+                else:
+                    whole[j] += <int64_t> (<const element*> x)[0]
+                    (<element*> z)[0] = <element> whole[j]
+        first += k
+
+
+cdef inline void register_real(real tag, int code, void** table) noexcept:
+    table[H_SOFTMAX * N_DTYPES + code] = <void*> softmax_kernel[real]
+    table[H_LOG_SOFTMAX * N_DTYPES + code] = <void*> log_softmax_kernel[real]
+    table[H_SOFTMAX_BACKWARD * N_DTYPES + code] = <void*> softmax_backward_kernel[real]
+    table[H_LOG_SOFTMAX_BACKWARD * N_DTYPES + code] = <void*> log_softmax_backward_kernel[real]
+    table[H_CUMSUM * N_DTYPES + code] = <void*> cumsum_kernel[real]
+
+
+cdef void register_kernels(void** table) noexcept:
+    register_real[float](0, FLOAT32, table)
+    register_real[double](0, FLOAT64, table)
+    table[H_CUMSUM * N_DTYPES + UINT8] = <void*> cumsum_kernel[uint8_t]
+    table[H_CUMSUM * N_DTYPES + INT32] = <void*> cumsum_kernel[int32_t]
+    table[H_CUMSUM * N_DTYPES + INT64] = <void*> cumsum_kernel[int64_t]
+
+
+def register_address():
+    return <size_t> &register_kernels

@@ -1,0 +1,82 @@
+# Hand-written operations over Metas: everything that is not pointwise and not a view. One noun an include:
+#   ops_copy copies, casts and fills; ops_create new tensors; ops_reduce reductions; ops_along softmax and running sums;
+#   ops_linalg products on BLAS; ops_index, ops_advanced and their engine ops_pick: reading and writing through index tensors;
+#   ops_random PyTorch's generator.
+# May cimport: core, dispatch. Invariant: arguments are checked before anything is written; loops see C structs only.
+import os
+
+from cython.parallel cimport prange
+from cpython.list cimport PyList_New, PyList_SET_ITEM
+from cpython.ref cimport Py_INCREF
+from libc.math cimport INFINITY, M_PI, NAN, ceil, cos, fabs, isfinite, log, log1p, pow, sin, sqrt
+from libc.stdlib cimport free, malloc
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset, memcmp
+from cygrad.storage.core cimport (
+    BOOL, UINT8, INT32, INT64, FLOAT32, FLOAT64, N_DTYPES, CONTIGUOUS, GRAIN, ITEMSIZE, MAXDIM, MAXOPS, NOGIL,
+    Iter, Loop, Meta, Storage, broadcast_shapes, default_dtype, dtype_object, has_internal_overlap, is_float, iter_build, iter_run_gil, may_share_memory, meta_clear, meta_contig, meta_dense_like, meta_like, meta_same_shape, meta_storage,
+    num_threads, promote, shape_tuple, stride_tuple, view_expand, view_narrow, view_unsqueeze, wrap_dim)
+from cygrad.storage.dispatch cimport hand_kernel
+
+include "abi.pxi"
+include "_reduce.pxi"
+
+check_storage_abi("cygrad.storage.ops")
+
+
+# ---- what all operations share
+
+cdef Storage allocate(Meta* y):
+    """Memory for y; y is empty again when there is none."""
+    try:
+        return meta_storage(y)
+    except BaseException:
+        meta_clear(y)
+        raise
+
+
+cdef Storage allocate_contig(Meta* y, int ndim, const int64_t* sizes, int code):
+    meta_contig(y, ndim, sizes, code)
+    return allocate(y)
+
+
+cdef void scalar_meta(Meta* m, void* data, int code) noexcept:
+    """A 0-d Meta over one element; needs no meta_clear."""
+    memset(m, 0, sizeof(Meta))
+    m.data = <char*> data
+    m.numel = 1
+    m.sizes = &m.inl[0]
+    m.strides = &m.inl[5]
+    m.dtype = code
+    m.flags = CONTIGUOUS
+
+
+cdef str name_of(int code):
+    return dtype_object(code).name
+
+
+cdef str shape_text(const Meta* m):
+    return str(list(shape_tuple(m)))
+
+
+cdef int no_kernel(str op, int code) except -1:
+    raise NotImplementedError(f"{op} is not implemented for {name_of(code)}")
+
+
+cdef int check_writable(str op, Meta* x) except -1:
+    if has_internal_overlap(x):
+        raise RuntimeError(
+            f"{op}: unsupported operation: several elements of the tensor written to (shape {shape_text(x)}, strides "
+            f"{list(stride_tuple(x))}) share one memory location; clone() it first")
+    return 0
+
+
+include "ops_copy.pxi"
+include "ops_create.pxi"
+include "ops_reduce.pxi"
+include "ops_linalg.pxi"
+include "ops_along.pxi"
+include "ops_pick.pxi"
+include "ops_index.pxi"
+include "ops_advanced.pxi"
+include "ops_random.pxi"

@@ -1,0 +1,177 @@
+# New tensors: filled, ranges, joins.
+
+cdef Storage op_full(Meta* y, int nd, const int64_t* sizes, double value, int dtype):
+    cdef Storage s
+    check_castable("full", dtype, FLOAT64)
+    s = allocate_contig(y, nd, sizes, dtype)
+    fill_double(y, value)
+    return s
+
+
+# ---- ranges
+
+cdef void ramp(element* y, int64_t n, double start, double step, int64_t first, int64_t stride) noexcept nogil:
+    cdef int64_t i
+    for i in range(n):
+        if element is float or element is double:
+            y[i] = <element> (start + <double> i * step)
+        else:
+            y[i] = <element> (<uint64_t> first + <uint64_t> i * <uint64_t> stride)
+
+
+cdef object range_length(object start, object end, object step, int code):
+    """Number of elements of the half-open range; RuntimeError where there is none."""
+    cdef double count
+    if step == 0:
+        raise RuntimeError(f"arange: step must be nonzero, got start={start}, end={end}, step={step}")
+    if not (isfinite(<double> start) and isfinite(<double> end)):
+        raise RuntimeError(f"arange: start and end must be finite, got {start} -> {end}")
+    if (start > end) == (step > 0) and start != end:
+        raise RuntimeError(f"arange: the sign of step {step} does not lead from {start} to {end}")
+    if code == INT64:
+        return -((start - end) // step)
+    count = ceil((<double> end - <double> start) / <double> step)
+    if not 0 <= count < 9.2e18:
+        raise RuntimeError(f"arange: from {start} to {end} by {step} is more elements than memory can hold")
+    return int(count)
+
+
+cdef Storage op_arange(Meta* y, object start, object end, object step, int dtype):
+    cdef Storage s
+    cdef int64_t n, first = 0, stride = 0
+    cdef double first_real = 0, stride_real = 0
+    start, end, step = plain_number(start), plain_number(end), plain_number(step)
+    if dtype < 0:
+        dtype = default_dtype() if float in (type(start), type(end), type(step)) else INT64
+    if dtype == BOOL:
+        no_kernel("arange", dtype)
+    if dtype == INT64 and not any(isinstance(v, float) and not isfinite(<double> v) for v in (start, end, step)):
+        start, end, step = int(start), int(end), int(step)
+    count = range_length(start, end, step, dtype)
+    if count > 0x7fffffffffffffff:
+        raise RuntimeError(f"arange: from {start} to {end} by {step} is more elements than memory can hold")
+    n = count
+    if is_float(dtype):
+        first_real, stride_real = start, step
+    else:
+        first, stride = int(start), int(step)
+    s = allocate_contig(y, 1, &n, dtype)
+    with nogil:
+        if dtype == INT64:
+            ramp[int64_t](<int64_t*> y.data, n, 0, 0, first, stride)
+        elif dtype == INT32:
+            ramp[int32_t](<int32_t*> y.data, n, 0, 0, first, stride)
+        elif dtype == UINT8:
+            ramp[uint8_t](<uint8_t*> y.data, n, 0, 0, first, stride)
+        elif dtype == FLOAT32:
+            ramp[float](<float*> y.data, n, first_real, stride_real, 0, 0)
+        else:
+            ramp[double](<double*> y.data, n, first_real, stride_real, 0, 0)
+    return s
+
+
+cdef void spread(element* y, int64_t n, double start, double end) noexcept nogil:
+    """Symmetric: the second half counts down from `end`, so both ends are exact."""
+    cdef int64_t i
+    cdef double step = (end - start) / (n - 1) if n > 1 else 0
+    for i in range(n):
+        y[i] = <element> (start + step * i if i < n // 2 or n == 1 else end - step * (n - 1 - i))
+
+
+cdef Storage op_linspace(Meta* y, double start, double end, int64_t steps, int dtype):
+    cdef Storage s
+    if steps < 0:
+        raise RuntimeError(f"linspace: steps must not be negative, got {steps}")
+    if dtype < 0:
+        dtype = default_dtype()
+    if dtype == BOOL:
+        no_kernel("linspace", dtype)
+    s = allocate_contig(y, 1, &steps, dtype)
+    if dtype == FLOAT32:
+        spread[float](<float*> y.data, steps, start, end)
+    elif dtype == FLOAT64:
+        spread[double](<double*> y.data, steps, start, end)
+    elif dtype == INT64:
+        spread[int64_t](<int64_t*> y.data, steps, start, end)
+    elif dtype == INT32:
+        spread[int32_t](<int32_t*> y.data, steps, start, end)
+    else:
+        spread[uint8_t](<uint8_t*> y.data, steps, start, end)
+    return s
+
+
+cdef Storage op_eye(Meta* y, int64_t n, int64_t m, int dtype):
+    cdef Storage s
+    cdef int64_t sizes[2]
+    cdef int64_t step, one = 0
+    cdef Meta diagonal
+    if n < 0 or m < 0:
+        raise RuntimeError(f"eye: the numbers of rows and columns must not be negative, got {n} and {m}")
+    sizes[0] = n
+    sizes[1] = m
+    s = op_full(y, 2, sizes, 0, dtype)
+    number_bytes(<char*> &one, 1, dtype)
+    for step in range(min(n, m)):
+        memcpy(y.data + step * (m + 1) * ITEMSIZE[dtype], &one, ITEMSIZE[dtype])
+    return s
+
+
+# ---- joins
+
+cdef bint is_legacy_empty(const Meta* x) noexcept:
+    return x.ndim == 1 and x.numel == 0
+
+
+cdef int join_shape(int64_t* sizes, Meta** xs, int n, int64_t dim) except -2:
+    """Sizes of the joined tensor; returns the dimension joined along, wrapped, or -1 when all inputs are legacy empties."""
+    cdef Meta* like = NULL
+    cdef int i, d, at = -1
+    for i in range(n):
+        if xs[i].ndim == 0:
+            raise RuntimeError(f"cat: tensor {i} has no dimension to be joined along")
+        if is_legacy_empty(xs[i]):
+            continue
+        if like == NULL:
+            like = xs[i]
+            at = wrap_dim(dim, like.ndim)
+            memcpy(sizes, like.sizes, like.ndim * sizeof(int64_t))
+            continue
+        if xs[i].ndim != like.ndim:
+            raise RuntimeError(f"cat: tensors must have the same number of dimensions, got shapes {shape_text(like)} and "
+                               f"{shape_text(xs[i])} (tensor {i})")
+        for d in range(like.ndim):
+            if d != at and xs[i].sizes[d] != like.sizes[d]:
+                raise RuntimeError(f"cat: sizes must match except in dimension {at}: tensor {i} has shape {shape_text(xs[i])}, "
+                                   f"the first one {shape_text(like)}")
+        sizes[at] += xs[i].sizes[at]
+    return at
+
+
+cdef Storage op_cat(Meta* y, Meta** xs, int n, int64_t dim):
+    cdef int64_t sizes[MAXDIM]
+    cdef int64_t start = 0
+    cdef int i, at, code, ndim = 1
+    cdef Meta part
+    cdef Storage s
+    if n == 0:
+        raise ValueError("cat: at least one tensor is wanted, got an empty list")
+    code = xs[0].dtype
+    for i in range(1, n):
+        code = promote(code, xs[i].dtype)
+    at = join_shape(sizes, xs, n, dim)
+    if at < 0:
+        at = wrap_dim(dim, 1)
+        sizes[0] = 0
+    for i in range(n):
+        check_castable("cat", code, xs[i].dtype)
+        if not is_legacy_empty(xs[i]):
+            ndim = xs[i].ndim
+    s = allocate_contig(y, ndim, sizes, code)
+    memset(&part, 0, sizeof(Meta))
+    for i in range(n):
+        if not is_legacy_empty(xs[i]):
+            view_narrow(&part, y, at, start, xs[i].sizes[at])
+            copy_broadcast(&part, xs[i])
+            meta_clear(&part)
+            start += xs[i].sizes[at]
+    return s

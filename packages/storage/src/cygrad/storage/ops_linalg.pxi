@@ -1,0 +1,325 @@
+# Matrix products. OpenBLAS runs with one thread; large products are cut here into tiles that our own threads take.
+# Invariant: the tiles depend on sizes only, so every thread count gives the same bits.
+import ctypes
+
+cdef enum:                 # of the CBLAS interface
+    ROW_MAJOR = 101
+    PLAIN = 111
+    TRANSPOSED = 112
+
+cdef enum:
+    TILE_WORK = 1 << 21    # multiply-adds of one tile: about 30 us
+    TILE_SIDE = 128        # shorter sides cost more packing than a second thread gains
+    SMALL_WORK = 64        # multiply-adds up to which a plain loop is faster than a BLAS call
+
+ctypedef void (*Sgemm)(int order, int ta, int tb, int m, int n, int k, float alpha, const float* a, int lda, const float* b, int ldb,
+                       float beta, float* c, int ldc) noexcept nogil
+ctypedef void (*Dgemm)(int order, int ta, int tb, int m, int n, int k, double alpha, const double* a, int lda, const double* b, int ldb,
+                       double beta, double* c, int ldc) noexcept nogil
+ctypedef void (*MatMul)(char* y, const char* a, const char* b, const int64_t* sizes, const int64_t* strides) noexcept nogil
+
+cdef Sgemm sgemm = NULL
+cdef Dgemm dgemm = NULL
+cdef object blas_library = None                # keeps the functions mapped
+
+
+cdef int bind_blas() except -1:
+    """Take the addresses of the BLAS functions; a dynamic load works in wheels and in editable installs alike."""
+    global sgemm, dgemm, blas_library
+    try:
+        import scipy_openblas32
+        folder = scipy_openblas32.get_lib_dir()
+        library = next(f for f in sorted(os.listdir(folder)) if f.startswith(("libscipy_openblas", "scipy_openblas")))
+        blas_library = ctypes.CDLL(os.path.join(folder, library))
+    except (ImportError, OSError, StopIteration) as e:
+        raise ImportError("cygrad-storage multiplies matrices with OpenBLAS, which could not be loaded: pip install scipy-openblas32 "
+                          f"({e})") from e
+    blas_library.scipy_openblas_set_num_threads(1)
+    sgemm = <Sgemm> <size_t> ctypes.cast(blas_library.scipy_cblas_sgemm, ctypes.c_void_p).value
+    dgemm = <Dgemm> <size_t> ctypes.cast(blas_library.scipy_cblas_dgemm, ctypes.c_void_p).value
+    return 0
+
+
+bind_blas()
+
+cdef struct Matrix:        # one operand of a batched product
+    Meta* meta             # the tensor itself, or `copy` where BLAS cannot take its strides
+    Meta copy
+    int trans              # PLAIN or TRANSPOSED
+    int ld                 # leading dimension, elements
+    int64_t batch          # bytes from one matrix to the next
+
+cdef struct Product:
+    Matrix a
+    Matrix b
+    char* y
+    int64_t n, p, k, batches       # y is (batches, n, p) row-major, the inner size is k
+    int64_t y_batch                # bytes
+    int64_t rows, columns          # of one tile
+    int64_t high, wide             # tiles in a matrix
+    int dtype
+    double alpha, beta
+
+
+# ---- operands
+
+cdef bint blas_layout(const Meta* m, Matrix* x) noexcept:
+    """Whether the last two dimensions are row-major or column-major with a leading dimension that BLAS takes.
+
+    The stride of a dimension of size 1 means nothing, so it fits either order.
+    """
+    cdef int d = m.ndim - 2
+    cdef int64_t rows = m.sizes[d], columns = m.sizes[d + 1]
+    cdef int64_t down = m.strides[d], right = m.strides[d + 1]
+    if (columns == 1 or right == 1) and (rows == 1 or down >= max(columns, 1)):
+        x.trans = PLAIN
+        down = down if rows > 1 else max(columns, 1)
+        x.ld = <int> down
+        return down <= 0x7fffffff
+    if (rows == 1 or down == 1) and (columns == 1 or right >= max(rows, 1)):
+        x.trans = TRANSPOSED
+        right = right if columns > 1 else max(rows, 1)
+        x.ld = <int> right
+        return right <= 0x7fffffff
+    return False
+
+
+cdef Storage take_matrix(Matrix* x, Meta* m):
+    """Describe an operand to BLAS, through a row-major copy where its strides need one; returns what keeps the copy alive."""
+    cdef Storage s = None
+    memset(x, 0, sizeof(Matrix))
+    x.meta = m
+    if not blas_layout(m, x):
+        s = op_clone(&x.copy, m, m.dtype, True)
+        x.meta = &x.copy
+        blas_layout(x.meta, x)
+    x.batch = x.meta.strides[0] * ITEMSIZE[m.dtype] if m.ndim == 3 else 0
+    return s
+
+
+# ---- execution
+
+cdef void multiply_tile(const Product* g, int64_t tile) noexcept nogil:
+    cdef int64_t column = tile % g.wide * g.columns
+    cdef int64_t row = tile // g.wide % g.high * g.rows
+    cdef int64_t batch = tile // (g.wide * g.high)
+    cdef int64_t size = ITEMSIZE[g.dtype]
+    cdef int rows = <int> min(g.rows, g.n - row), columns = <int> min(g.columns, g.p - column)
+    cdef const char* a = g.a.meta.data + batch * g.a.batch + row * size * (g.a.ld if g.a.trans == PLAIN else 1)
+    cdef const char* b = g.b.meta.data + batch * g.b.batch + column * size * (1 if g.b.trans == PLAIN else g.b.ld)
+    cdef char* y = g.y + batch * g.y_batch + (row * g.p + column) * size
+    if g.dtype == FLOAT32:
+        sgemm(ROW_MAJOR, g.a.trans, g.b.trans, rows, columns, <int> g.k, <float> g.alpha, <const float*> a, g.a.ld, <const float*> b,
+              g.b.ld, <float> g.beta, <float*> y, <int> g.p)
+    else:
+        dgemm(ROW_MAJOR, g.a.trans, g.b.trans, rows, columns, <int> g.k, g.alpha, <const double*> a, g.a.ld, <const double*> b,
+              g.b.ld, g.beta, <double*> y, <int> g.p)
+
+
+cdef void choose_tiles(Product* g) noexcept nogil:
+    """Halve the longer side until the tiles are TILE_WORK small; sides stay multiples of 16, the unit of BLAS kernels."""
+    g.rows, g.columns = g.n, g.p
+    while g.rows * g.columns * g.k > 2 * TILE_WORK and max(g.rows, g.columns) >= 2 * TILE_SIDE:
+        if g.rows >= g.columns:
+            g.rows = (g.rows // 2 + 15) // 16 * 16
+        else:
+            g.columns = (g.columns // 2 + 15) // 16 * 16
+    g.high = (g.n + g.rows - 1) // g.rows
+    g.wide = (g.p + g.columns - 1) // g.columns
+
+
+cdef void multiply(Product* g) noexcept:
+    cdef int64_t i, tiles
+    cdef int64_t work = g.batches * g.n * g.p * g.k
+    cdef int threads
+    choose_tiles(g)
+    tiles = g.high * g.wide * g.batches
+    if work < TILE_WORK // 8:
+        for i in range(tiles):
+            multiply_tile(g, i)
+        return
+    with nogil:
+        threads = num_threads() if tiles > 1 and work >= TILE_WORK // 4 else 1
+        if threads == 1:
+            for i in range(tiles):
+                multiply_tile(g, i)
+        else:
+            for i in prange(tiles, num_threads=threads, schedule="dynamic"):
+                multiply_tile(g, i)
+
+
+cdef void multiply_integers(Meta* y, Meta* a, Meta* b) noexcept:
+    """Integer matrices, batched or not: kernel calls of one matrix each."""
+    cdef int64_t sizes[3]
+    cdef int64_t strides[4]
+    cdef int64_t i, batches = a.sizes[0] if a.ndim == 3 else 1
+    cdef int d = a.ndim - 2
+    cdef int64_t size = ITEMSIZE[a.dtype]
+    cdef MatMul loop = <MatMul> hand_kernel(H_MM, a.dtype)
+    sizes[0], sizes[1], sizes[2] = a.sizes[d], b.sizes[d + 1], a.sizes[d + 1]
+    strides[0], strides[1] = a.strides[d] * size, a.strides[d + 1] * size
+    strides[2], strides[3] = b.strides[d] * size, b.strides[d + 1] * size
+    with nogil:
+        for i in range(batches):
+            loop(y.data + i * sizes[0] * sizes[1] * size, a.data + (i * a.strides[0] * size if d else 0),
+                 b.data + (i * b.strides[0] * size if d else 0), sizes, strides)
+
+
+cdef int multiply_into(Meta* y, Meta* a, Meta* b, double alpha, double beta) except -1:
+    """y = beta * y + alpha * a @ b for a row-major y of floating dtype; shapes fit."""
+    cdef Product g
+    cdef Storage keep_a, keep_b
+    cdef int d = a.ndim - 2
+    if y.numel == 0:
+        return 0
+    if a.sizes[d + 1] == 0 and beta == 0:
+        fill_double(y, 0)
+        return 0
+    if max(a.sizes[d], a.sizes[d + 1], b.sizes[d + 1]) > 0x7fffffff:
+        raise RuntimeError(f"matrix product: sizes above 2147483647 are not supported, got {shape_text(a)} and {shape_text(b)}")
+    keep_a = take_matrix(&g.a, a)
+    try:
+        keep_b = take_matrix(&g.b, b)
+        g.y = y.data
+        g.n, g.p, g.k = a.sizes[d], b.sizes[d + 1], a.sizes[d + 1]
+        g.batches = a.sizes[0] if d else 1
+        g.y_batch = g.n * g.p * ITEMSIZE[y.dtype]
+        g.dtype = y.dtype
+        g.alpha, g.beta = alpha, beta
+        multiply(&g)
+        meta_clear(&g.b.copy)
+    finally:
+        meta_clear(&g.a.copy)
+    return 0
+
+
+# ---- operations
+
+cdef int check_same_dtype(str op, Meta* a, Meta* b) except -1:
+    if a.dtype != b.dtype:
+        raise RuntimeError(f"{op}: operands of the same dtype are wanted, got {name_of(a.dtype)} (shape {shape_text(a)}) and "
+                           f"{name_of(b.dtype)} (shape {shape_text(b)})")
+    if a.dtype == BOOL:
+        no_kernel(op, BOOL)
+    return 0
+
+
+cdef int check_product(str op, Meta* a, Meta* b, int ndim) except -1:
+    if a.ndim != ndim or b.ndim != ndim:
+        raise RuntimeError(f"{op}: two {ndim}-dimensional tensors are wanted, got shapes {shape_text(a)} and {shape_text(b)}")
+    if ndim == 3 and a.sizes[0] != b.sizes[0]:
+        raise RuntimeError(f"{op}: the batch sizes {a.sizes[0]} and {b.sizes[0]} differ (shapes {shape_text(a)} and {shape_text(b)})")
+    if a.sizes[ndim - 1] != b.sizes[ndim - 2]:
+        raise RuntimeError(f"{op}: mat1 and mat2 shapes cannot be multiplied ({a.sizes[ndim - 2]}x{a.sizes[ndim - 1]} and "
+                           f"{b.sizes[ndim - 2]}x{b.sizes[ndim - 1]}): inner sizes {a.sizes[ndim - 1]} and {b.sizes[ndim - 2]} differ")
+    return check_same_dtype(op, a, b)
+
+
+cdef Storage product(str op, Meta* y, Meta* a, Meta* b, int ndim):
+    cdef int64_t sizes[3]
+    cdef Storage s
+    check_product(op, a, b, ndim)
+    memcpy(sizes, a.sizes, (ndim - 1) * sizeof(int64_t))
+    sizes[ndim - 1] = b.sizes[ndim - 1]
+    s = allocate_contig(y, ndim, sizes, a.dtype)
+    try:
+        if is_float(a.dtype):
+            multiply_into(y, a, b, 1, 0)
+        elif y.numel:
+            multiply_integers(y, a, b)
+    except BaseException:
+        meta_clear(y)
+        raise
+    return s
+
+
+cdef Storage op_mm(Meta* y, Meta* a, Meta* b):
+    return product("mm", y, a, b, 2)
+
+
+cdef Storage op_bmm(Meta* y, Meta* a, Meta* b):
+    return product("bmm", y, a, b, 3)
+
+
+cdef Storage op_addmm(Meta* y, Meta* c, Meta* a, Meta* b, double beta, double alpha):
+    cdef int64_t sizes[2]
+    cdef Meta shown
+    cdef Storage s
+    check_product("addmm", a, b, 2)
+    if c.dtype != a.dtype:
+        raise RuntimeError(f"addmm: the added tensor has dtype {name_of(c.dtype)} (shape {shape_text(c)}), the matrices have "
+                           f"{name_of(a.dtype)}: the same dtype is wanted")
+    sizes[0], sizes[1] = a.sizes[0], b.sizes[1]
+    memset(&shown, 0, sizeof(Meta))
+    view_expand(&shown, c, 2, sizes)
+    try:
+        s = allocate_contig(y, 2, sizes, a.dtype)
+        if beta != 0:
+            copy_broadcast(y, &shown)
+    finally:
+        meta_clear(&shown)
+    try:
+        if is_float(a.dtype):
+            multiply_into(y, a, b, alpha, beta)
+        else:
+            add_integer_product(y, a, b, beta, alpha)
+    except BaseException:
+        meta_clear(y)
+        raise
+    return s
+
+
+cdef int add_integer_product(Meta* y, Meta* a, Meta* b, double beta, double alpha) except -1:
+    """y = beta * y + alpha * a @ b with integer factors; y holds the added tensor unless beta is 0."""
+    cdef Meta held
+    cdef Storage s
+    memset(&held, 0, sizeof(Meta))
+    s = product("addmm", &held, a, b, 2)
+    if y.dtype == INT64:
+        blend[int64_t](<int64_t*> y.data, <const int64_t*> held.data, y.numel, <int64_t> beta, <int64_t> alpha)
+    elif y.dtype == INT32:
+        blend[int32_t](<int32_t*> y.data, <const int32_t*> held.data, y.numel, <int64_t> beta, <int64_t> alpha)
+    else:
+        blend[uint8_t](<uint8_t*> y.data, <const uint8_t*> held.data, y.numel, <int64_t> beta, <int64_t> alpha)
+    meta_clear(&held)
+    return 0
+
+
+cdef void blend(element* y, const element* x, int64_t n, int64_t beta, int64_t alpha) noexcept nogil:
+    cdef int64_t i
+    for i in range(n):
+        y[i] = <element> ((beta * <int64_t> y[i] if beta != 0 else 0) + alpha * <int64_t> x[i])
+
+
+cdef Storage op_mv(Meta* y, Meta* a, Meta* v):
+    """A product with a matrix of one column."""
+    cdef Meta column
+    cdef Storage s
+    if a.ndim != 2 or v.ndim != 1:
+        raise RuntimeError(f"mv: a matrix and a vector are wanted, got shapes {shape_text(a)} and {shape_text(v)}")
+    if a.sizes[1] != v.sizes[0]:
+        raise RuntimeError(f"mv: a matrix of shape {shape_text(a)} does not multiply a vector of {v.sizes[0]} elements: "
+                           f"{a.sizes[1]} are wanted")
+    check_same_dtype("mv", a, v)
+    memset(&column, 0, sizeof(Meta))
+    view_unsqueeze(&column, v, 1)
+    s = product("mv", y, a, &column, 2)
+    meta_clear(&column)
+    y.ndim = 1
+    return s
+
+
+cdef Storage op_dot(Meta* y, Meta* a, Meta* b):
+    cdef int64_t st[3]
+    cdef char* p[3]
+    cdef Storage s
+    if a.ndim != 1 or b.ndim != 1:
+        raise RuntimeError(f"dot: two 1-dimensional tensors are wanted, got shapes {shape_text(a)} and {shape_text(b)}")
+    if a.sizes[0] != b.sizes[0]:
+        raise RuntimeError(f"dot: tensors of the same length are wanted, got {a.sizes[0]} and {b.sizes[0]} elements")
+    check_same_dtype("dot", a, b)
+    s = allocate_contig(y, 0, NULL, a.dtype)
+    p[0], p[1], p[2] = y.data, a.data, b.data
+    st[0], st[1], st[2] = 0, a.strides[0] * ITEMSIZE[a.dtype], b.strides[0] * ITEMSIZE[a.dtype]
+    (<Loop> hand_kernel(H_DOT, a.dtype))(p, st, a.numel, NULL)
+    return s
