@@ -76,6 +76,9 @@ class Buffer(Tensor):
         buffer.persistent = persistent
         return buffer
 
+    def __repr__(self) -> str:
+        return repr(self.detach().requires_grad_(self.requires_grad))
+
     def __deepcopy__(self, memo: dict) -> Buffer:
         if id(self) not in memo:
             copy = self.detach().clone().requires_grad_(self.requires_grad)

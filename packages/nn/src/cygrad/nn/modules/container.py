@@ -312,16 +312,6 @@ class ParameterList(Module):
 
     __iadd__ = extend
 
-    def pop(self, index: int = -1) -> Any:
-        """Remove the entry at `index` and return it."""
-        values = list(self)
-        value = values.pop(_position(index, len(self), self))
-        while self._size:
-            self._size -= 1
-            delattr(self, str(self._size))
-        self.extend(values)
-        return value
-
     def extra_repr(self) -> str:
         return "\n".join(_entry_line(i, value) for i, value in enumerate(self))
 

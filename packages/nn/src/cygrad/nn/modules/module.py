@@ -9,12 +9,24 @@ from typing import Any, TypeVar
 import cygrad
 from cygrad import Tensor
 from cygrad.nn.modules.hooks import KINDS as HOOK_KINDS
-from cygrad.nn.modules.hooks import Hookable
+from cygrad.nn.modules.hooks import (
+    Hookable,
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+    register_module_full_backward_hook,
+    register_module_full_backward_pre_hook,
+)
 from cygrad.nn.modules.state import KINDS as STATE_HOOK_KINDS
 from cygrad.nn.modules.state import Stateful
 from cygrad.nn.parameter import Buffer, Parameter, clear_grad
 
-__all__ = ["Module"]
+__all__ = [
+    "Module",
+    "register_module_forward_hook",
+    "register_module_forward_pre_hook",
+    "register_module_full_backward_hook",
+    "register_module_full_backward_pre_hook",
+]
 
 M = TypeVar("M", bound="Module")
 _NOTHING: MappingProxyType = MappingProxyType({})
@@ -90,13 +102,13 @@ class Module(Hookable, Stateful):
             _require_leaf(name, value)
             self._leave_other_registries(name, "_parameters")
             self.register_parameter(name, value)
+        elif name in self._parameters:
+            _refuse_unless_none(name, value, "a parameter", "a Parameter")
+            self.register_parameter(name, None)
         elif isinstance(value, Module):
             self._require_init("module")
             self._leave_other_registries(name, "_modules")
             self._modules[name] = value
-        elif name in self._parameters:
-            _refuse_unless_none(name, value, "a parameter", "a Parameter")
-            self.register_parameter(name, None)
         elif name in self._modules:
             _refuse_unless_none(name, value, "a child module", "a Module")
             self._modules[name] = None

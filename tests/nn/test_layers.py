@@ -1,0 +1,174 @@
+"""Layers and activations: values, gradients, text and errors."""
+
+import math
+
+import pytest
+
+
+@pytest.fixture
+def F(nn):
+    return nn.functional
+
+
+# ---- Linear
+def test_the_chapters_linear_function(torch, F):
+    x = torch.tensor([[1.0, 2, 3], [4, 5, 6]], dtype=torch.float64)
+    w = torch.tensor([[0.1, 0.2, 0.3], [0.4, 0.5, 0.6]], dtype=torch.float64)
+    b = torch.tensor([0.01, 0.02], dtype=torch.float64)
+    assert F.linear(x, w, b).tolist() == [pytest.approx([1.41, 3.22]), pytest.approx([3.21, 7.72])]
+    assert F.linear(x, w).tolist() == [pytest.approx([1.4, 3.2]), pytest.approx([3.2, 7.7])]
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("shape", [(3,), (5, 3), (0, 3), (2, 4, 3), (2, 0, 3), (2, 3, 2, 3)])
+def test_linear_for_any_number_of_dimensions(torch, nn, seeded, shape, bias):
+    layer = nn.Linear(3, 2, bias=bias).double()
+    x = torch.randn(*shape, dtype=torch.float64, requires_grad=True)
+    y = layer(x)
+    assert y.shape == (*shape[:-1], 2)
+    by_hand = (x.unsqueeze(-2) * layer.weight).sum(-1)
+    by_hand = by_hand + layer.bias if bias else by_hand
+    assert (y - by_hand).abs().sum().item() < 1e-12
+    g = torch.randn(*y.shape, dtype=torch.float64)
+    got = torch.autograd.grad(y, [x, *layer.parameters()], g)
+    want = torch.autograd.grad(by_hand, [x, *layer.parameters()], g)
+    assert all(a.shape == b.shape and (a - b).abs().sum().item() < 1e-12 for a, b in zip(got, want, strict=True))
+
+
+def test_linear_of_a_transposed_input(torch, nn, seeded):
+    layer = nn.Linear(3, 2).double()
+    x = torch.randn(3, 4, 2, dtype=torch.float64).permute(2, 1, 0)
+    assert (layer(x) - layer(x.contiguous())).abs().max().item() < 1e-14
+
+
+@pytest.mark.parametrize("shape", [(2, 4), (4,), (2, 5, 4), ()])
+def test_linear_refuses_other_sizes(torch, nn, shape):
+    with pytest.raises(RuntimeError):
+        nn.Linear(3, 2)(torch.zeros(shape))
+
+
+def test_linear_text_and_state(nn):
+    layer = nn.Linear(3, 2, bias=False)
+    assert repr(layer) == "Linear(in_features=3, out_features=2, bias=False)"
+    assert layer.bias is None and list(layer.state_dict()) == ["weight"]
+    with pytest.raises(RuntimeError):
+        nn.Linear(-1, 2)
+    with pytest.warns(UserWarning):
+        assert nn.Linear(0, 2).weight.shape == (2, 0)
+
+
+# ---- activations
+POINTS = [-3.0, -1.0, -0.5, 0.0, 0.5, 1.0, 3.0]
+CURVES = {
+    "relu": lambda x: max(x, 0.0),
+    "tanh": math.tanh,
+    "sigmoid": lambda x: 1 / (1 + math.exp(-x)),
+    "gelu": lambda x: x * (1 + math.erf(x / math.sqrt(2))) / 2,
+}
+SLOPES = {
+    "relu": lambda x: float(x > 0),
+    "tanh": lambda x: 1 - math.tanh(x) ** 2,
+    "sigmoid": lambda x: CURVES["sigmoid"](x) * (1 - CURVES["sigmoid"](x)),
+    "gelu": lambda x: (1 + math.erf(x / math.sqrt(2))) / 2 + x * math.exp(-x * x / 2) / math.sqrt(2 * math.pi),
+}
+
+
+@pytest.mark.parametrize("name", CURVES)
+def test_activations(torch, nn, F, name):
+    x = torch.tensor(POINTS, dtype=torch.float64, requires_grad=True)
+    y = getattr(F, name)(x)
+    assert y.tolist() == pytest.approx([CURVES[name](p) for p in POINTS], abs=1e-12)
+    y.sum().backward()
+    assert x.grad.tolist() == pytest.approx([SLOPES[name](p) for p in POINTS], abs=1e-12)
+    module = {"relu": "ReLU", "tanh": "Tanh", "sigmoid": "Sigmoid", "gelu": "GELU"}[name]
+    assert getattr(nn, module)()(x).tolist() == y.tolist()
+
+
+def test_gelu_by_tanh(torch, nn, F):
+    x = torch.tensor(POINTS, dtype=torch.float64)
+    want = [0.5 * p * (1 + math.tanh(math.sqrt(2 / math.pi) * (p + 0.044715 * p**3))) for p in POINTS]
+    assert F.gelu(x, approximate="tanh").tolist() == pytest.approx(want, abs=1e-12)
+    assert repr(nn.GELU("tanh")) == "GELU(approximate='tanh')" and nn.GELU("tanh")(x).tolist() == pytest.approx(want)
+    with pytest.raises(RuntimeError, match="approximate"):
+        F.gelu(x, approximate="best")
+
+
+def test_relu_in_place(torch, nn, F):
+    x = torch.tensor([-1.0, 2.0])
+    assert nn.ReLU(inplace=True)(x) is x and x.tolist() == [0, 2]
+    assert F.relu_(x.neg_()) is x and x.abs().tolist() == [0, 0]
+    with pytest.raises(RuntimeError):
+        F.relu(torch.tensor([-1.0], requires_grad=True), inplace=True)
+    assert repr(nn.ReLU(True)) == "ReLU(inplace=True)" and repr(nn.ReLU()) == "ReLU()"
+
+
+def test_softmax_family(torch, nn, F):
+    x = torch.tensor([[1.0, 2.0, 3.0], [1000.0, 0.0, -1000.0]], dtype=torch.float64)
+    total = sum(math.exp(v) for v in (1, 2, 3))
+    first = [math.exp(v) / total for v in (1, 2, 3)]
+    assert F.softmax(x, dim=1).tolist() == [pytest.approx(first), [1, 0, 0]]
+    assert F.log_softmax(x, dim=1)[0].tolist() == pytest.approx([math.log(p) for p in first])
+    assert F.log_softmax(x, dim=1)[1].tolist() == [0, -1000, -2000]
+    assert F.softmin(-x, dim=1).tolist() == F.softmax(x, dim=1).tolist()
+    assert nn.Softmax(dim=-1)(x).tolist() == F.softmax(x, 1).tolist()
+    assert nn.LogSoftmax(0)(x).exp().sum(0).tolist() == pytest.approx([1, 1, 1])
+    assert nn.Softmin(dim=1)(x).tolist() == F.softmax(-x, 1).tolist()
+    assert F.softmax(torch.tensor([1, 2]), dim=0, dtype=torch.float64).dtype == torch.float64
+    assert repr(nn.Softmax(dim=1)) == "Softmax(dim=1)"
+    with pytest.raises(IndexError):
+        F.softmax(x, dim=2)
+
+
+@pytest.mark.parametrize(("shape", "dim"), [((3,), 0), ((2, 3), 1), ((2, 3, 4), 0), ((1, 2, 3, 4), 1)])
+def test_softmax_without_dim_warns(torch, F, shape, dim):
+    x = torch.arange(math.prod(shape), dtype=torch.float32).view(shape)
+    with pytest.warns(UserWarning, match="softmax"):
+        assert F.softmax(x).tolist() == F.softmax(x, dim=dim).tolist()
+
+
+# ---- dropout
+def test_dropout_keeps_the_mean(torch, nn, seeded):
+    x = torch.ones(100_000, requires_grad=True)
+    layer = nn.Dropout(0.25)
+    y = layer(x)
+    kept = y != 0
+    assert abs(kept.float().mean().item() - 0.75) < 0.01
+    assert sorted(set(y.tolist())) == [0.0, pytest.approx(4 / 3)]
+    y.sum().backward()
+    assert x.grad.tolist() == y.tolist()
+    assert layer.eval()(x) is x
+    assert repr(layer) == "Dropout(p=0.25, inplace=False)"
+
+
+def test_dropout_at_the_ends(torch, nn, F):
+    x = torch.ones(5)
+    assert F.dropout(x, 0.0).tolist() == [1] * 5 and F.dropout(x, 1.0).tolist() == [0] * 5
+    assert F.dropout(x, 0.5, training=False) is x
+    assert F.dropout(torch.ones(0), 0.5).shape == (0,)
+    assert F.dropout(x, 1.0, inplace=True) is x and x.tolist() == [0] * 5
+    for p in (-0.1, 1.1):
+        with pytest.raises(ValueError, match="between 0 and 1"):
+            nn.Dropout(p)
+        with pytest.raises(ValueError, match="between 0 and 1"):
+            F.dropout(x, p)
+
+
+def test_dropout_repeats_with_the_seed(torch, F):
+    x = torch.ones(50)
+    runs = []
+    for _ in range(2):
+        torch.manual_seed(3)
+        runs.append(F.dropout(x, 0.5).tolist())
+    assert runs[0] == runs[1] != F.dropout(x, 0.5).tolist()
+    y = torch.ones(50)
+    assert F.dropout(y, 0.5, inplace=True) is y and 0 in y.tolist()
+
+
+# ---- shape
+def test_flatten_and_identity(torch, nn):
+    x = torch.zeros(2, 3, 4, 5)
+    assert nn.Flatten()(x).shape == (2, 60) and nn.Flatten(0, 1)(x).shape == (6, 4, 5)
+    assert repr(nn.Flatten()) == "Flatten(start_dim=1, end_dim=-1)"
+    with pytest.raises(IndexError):
+        nn.Flatten(5)(x)
+    assert nn.Identity(3, anything=4)(x) is x and repr(nn.Identity()) == "Identity()"
