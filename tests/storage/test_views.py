@@ -4,10 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from cygrad.storage import Size, Storage, float32, float64, int64
-from cygrad.storage.array import Array
 from hypothesis import given
 from hypothesis import strategies as st
+
+from cygrad.storage import Size, Storage, float32, float64, int64, memory_stats
+from cygrad.storage.array import Array
 
 SIZES = st.lists(st.integers(0, 4), max_size=5)
 
@@ -98,7 +99,7 @@ def numpy_view(n, kind, args):
 def row_major(sizes, strides):
     """The definition of contiguity: sizes of 1 do not count, and nothing is contiguous however it lies."""
     step = 1
-    for s, t in zip(reversed(sizes), reversed(strides)):
+    for s, t in zip(reversed(sizes), reversed(strides), strict=True):
         if s != 1:
             if t != step:
                 return math.prod(sizes) == 0
@@ -214,8 +215,9 @@ def test_sixty_four_dimensions_are_possible_and_not_one_more():
     b = a.permute(list(range(63, -1, -1)))
     assert b.strides == a.strides[::-1]
     assert shared(b.squeeze()).tolist() == np.arange(16).reshape(2, 2, 2, 2).T.tolist()
-    for grow in (lambda: a.unsqueeze(0), lambda: a.unfold(0, 1, 1), lambda: a.view([1] * 65), lambda: a.expand([1] * 65),
-                 lambda: Array.empty([1] * 65)):
+    one_more = [1] * 65
+    for grow in (lambda: a.unsqueeze(0), lambda: a.unfold(0, 1, 1), lambda: a.view(one_more),
+                 lambda: a.expand(one_more), lambda: Array.empty(one_more)):
         with pytest.raises(RuntimeError, match="64"):
             grow()
 
@@ -234,7 +236,7 @@ POINT = Array.empty()
 
 REFUSED = {
     "select_past_the_end": (lambda: A.select(0, 2), IndexError, "index 2 is out of bounds for dimension 0 with size 2"),
-    "select_before_the_start": (lambda: A.select(1, -4), IndexError, "index -4 is out of bounds for dimension 1 with size 3"),
+    "select_before_the_start": (lambda: A.select(1, -4), IndexError, "index -4 is out.*dimension 1 with size 3"),
     "select_of_a_number": (lambda: POINT.select(0, 0), IndexError, "0 dimensions"),
     "dimension_too_high": (lambda: A.select(2, 0), IndexError, "dimension 2 is out of range.*-2 to 1"),
     "dimension_too_low": (lambda: A.transpose(0, -3), IndexError, "dimension -3 is out of range"),
@@ -253,7 +255,7 @@ REFUSED = {
     "view_unknown_of_nothing": (lambda: A.slice(0, 0, 0).view(0, -1), RuntimeError, "ambiguous"),
     "view_product_overflows": (lambda: A.view(2**62, 2**62), RuntimeError, "overflow"),
     "view_of_a_transpose": (lambda: A.transpose(0, 1).view(6), RuntimeError, r"\[3, 2\] and stride \[1, 3\].*reshape"),
-    "expand_other_size": (lambda: A.expand(2, 4), RuntimeError, "expanded size 4 must match the existing size 3 at dimension 1"),
+    "expand_other_size": (lambda: A.expand(2, 4), RuntimeError, "size 4 must match the existing size 3 at dimension 1"),
     "expand_fewer": (lambda: A.expand(3), RuntimeError, "2 dimensions"),
     "expand_new_unknown": (lambda: A.expand(-1, 2, 3), RuntimeError, "-1"),
     "expand_negative": (lambda: A.expand(-2, 3), RuntimeError, "-2"),
@@ -268,9 +270,9 @@ REFUSED = {
     "count_overflows": (lambda: Array.empty(2**40, 2**40), RuntimeError, "overflowed with sizes"),
     "count_overflows_beside_zero": (lambda: Array.empty(2**40, 2**40, 0), RuntimeError, "overflowed with sizes"),
     "bytes_overflow": (lambda: Array.empty(2**62), RuntimeError, "overflowed with sizes"),
-    "as_strided_negative_stride": (lambda: Array.over(Storage(8), int64, (1,), (-1,)), RuntimeError, "negative strides"),
+    "as_strided_negative_stride": (lambda: Array.over(Storage(8), int64, (1,), (-1,)), RuntimeError, "negative stride"),
     "as_strided_negative_offset": (lambda: Array.over(Storage(8), int64, (1,), (1,), -1), RuntimeError, "-1"),
-    "as_strided_overflow": (lambda: Array.over(Storage(8), int64, (2**40, 2**40), (2**40, 1)), RuntimeError, "overflow|out of"),
+    "as_strided_overflow": (lambda: Array.over(Storage(8), int64, (2**40,) * 2, (2**40, 1)), RuntimeError, "bounds"),
     "as_strided_lengths": (lambda: Array.over(Storage(8), int64, (1, 1), (1,)), RuntimeError, "2 sizes"),
 }
 
@@ -310,8 +312,6 @@ def test_pytorch_raises_the_same_types():
 
 
 def test_a_failed_view_keeps_no_memory():
-    from cygrad.storage import memory_stats
-
     a = Array.empty([2] * 8)
     before = memory_stats()
     for act in (lambda: a.view(3), lambda: a.expand([3] * 8), lambda: a.permute([0] * 8), lambda: a.view([2] * 9),

@@ -1,5 +1,6 @@
-"""Tensor memory without gradients: storages, shapes and strides, element types, broadcasting loops and their kernels."""
+"""Tensor memory without gradients: storages, shapes and strides, element types, broadcasting loops, kernels."""
 
+from .array import Array
 from .core import (
     Size,
     Storage,
@@ -15,12 +16,15 @@ from .core import (
     set_default_dtype,
     set_num_threads,
 )
+from .typed import TypedStorage
 
 globals().update(dtypes)  # float32, int64, ... and the aliases float, double, int, long
 
 __all__ = [
+    "Array",
     "Size",
     "Storage",
+    "TypedStorage",
     "device",
     "dtype",
     "dtypes",

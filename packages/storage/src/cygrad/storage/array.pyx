@@ -3,11 +3,11 @@ cimport cython
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memset
 from cygrad.storage.core cimport (
-    BOOL, CONTIGUOUS, ITEMSIZE, MAXDIM, MAXOPS, Iter, Loop, Meta, Storage, block_alloc, block_free,
-    broadcast_shapes, default_dtype, dtype_code, dtype_object,
-    has_internal_overlap, is_float, iter_build, iter_run_gil, meta_clear, meta_contig, meta_joint, meta_like, meta_storage, promote,
-    shape_tuple, stride_tuple, view_as_strided, view_diagonal, view_expand, view_narrow, view_permute, view_reshape, view_select,
-    view_slice, view_squeeze, view_transpose, view_unfold, view_unsqueeze, view_view, wrap_dim)
+    BOOL, CONTIGUOUS, ITEMSIZE, MAXDIM, MAXOPS, Iter, Loop, Meta, Storage, block_alloc, block_free, broadcast_shapes,
+    default_dtype, dtype_code, dtype_object, has_internal_overlap, is_float, iter_build, iter_run_gil, meta_clear,
+    meta_contig, meta_joint, meta_like, meta_storage, promote, shape_tuple, stride_tuple, view_as_strided, view_diagonal,
+    view_expand, view_narrow, view_permute, view_reshape, view_select, view_slice, view_squeeze, view_transpose,
+    view_unfold, view_unsqueeze, view_view, wrap_dim)
 from cygrad.storage.dispatch cimport kernel
 from cygrad.storage.interop cimport export_buffer, release_buffer, storage_of_buffer
 from cygrad.storage.ops cimport (
@@ -150,7 +150,7 @@ cdef class Array:
     Parameters
     ----------
     obj : object with the buffer protocol
-        Its memory is shared, not copied (see `cygrad.storage.interop.storage_from_buffer` for what is accepted and refused).
+        Its memory is shared, not copied; `cygrad.storage.interop.storage_from_buffer` says what is accepted.
     """
     def __init__(self, obj):
         if self.storage is not None:
@@ -416,8 +416,8 @@ cdef class Array:
         Raises
         ------
         KeyError, TypeError, RuntimeError
-            No such pointwise row; wrong number or kind of arguments, or a dtype that it has no kernel for; shapes that do not
-            broadcast.
+            No such pointwise row; wrong number or kind of arguments, or a dtype that it has no kernel for; shapes that
+            do not broadcast.
         """
         if name not in KERNELS:
             raise KeyError(f"the op table has no pointwise operation {name!r}")

@@ -1,10 +1,11 @@
 # Memory shared with other libraries, in both directions, without copying.
-from cpython.buffer cimport (Py_buffer, PyBUF_FORMAT, PyBUF_F_CONTIGUOUS, PyBUF_FULL_RO, PyBUF_ND, PyBUF_STRIDES, PyBUF_WRITABLE,
-                             PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer)
+from cpython.buffer cimport (
+    Py_buffer, PyBUF_FORMAT, PyBUF_F_CONTIGUOUS, PyBUF_FULL_RO, PyBUF_ND, PyBUF_STRIDES, PyBUF_WRITABLE, PyBuffer_Release,
+    PyObject_CheckBuffer, PyObject_GetBuffer)
 from libc.stdint cimport int64_t
 from cygrad.storage.core cimport (
-    CONTIGUOUS, ITEMSIZE, MAXDIM, Meta, Storage, block_alloc, block_free, dtype_code, dtype_object, meta_clear, meta_strided,
-    shape_tuple, storage_borrow, stride_tuple)
+    CONTIGUOUS, ITEMSIZE, MAXDIM, Meta, Storage, block_alloc, block_free, dtype_code, dtype_object, meta_clear,
+    meta_strided, shape_tuple, storage_borrow, stride_tuple)
 from cygrad.storage.core import dtypes
 
 include "abi.pxi"
@@ -13,8 +14,9 @@ check_storage_abi("cygrad.storage.interop")
 
 cdef extern from *:
     """
-    /* Format letters of the struct module by dtype code; bfloat16 has none. "l" is what NumPy calls its 8-byte integer. */
-    static const char* const CYG_FORMAT[12] = {"?", "B", "b", "h", "i", sizeof(long) == 8 ? "l" : "q", "e", NULL, "f", "d", "Zf", "Zd"};
+    /* Format letters of the struct module by dtype code; bfloat16 has none. "l" is NumPy's name of its int64. */
+    static const char* const CYG_FORMAT[12] = {
+        "?", "B", "b", "h", "i", sizeof(long) == 8 ? "l" : "q", "e", NULL, "f", "d", "Zf", "Zd"};
     #define CYG_BIG_ENDIAN (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__)
     """
     const char* CYG_FORMAT[12]
@@ -42,8 +44,8 @@ cdef int code_of_format(object obj, const Py_buffer* view) except -1:
     cdef bint big = order in ">!"
     cdef int code
     if order not in "@=" and big != CYG_BIG_ENDIAN and view.itemsize > 1:
-        raise ValueError(f"{name_of(obj)} has a byte order different from this machine's; convert it first, in NumPy with "
-                         f".astype(a.dtype.newbyteorder('='))")
+        raise ValueError(f"{name_of(obj)} has a byte order different from this machine's; convert it first, in NumPy "
+                         f"with .astype(a.dtype.newbyteorder('='))")
     if len(kind) == 1 and kind in "bhilqn":
         code = {1: 2, 2: 3, 4: 4, 8: 5}[view.itemsize]
     else:
@@ -86,19 +88,20 @@ cdef Storage storage_of_buffer(Meta* y, object obj):
     view = &x.view
     step = view.itemsize
     code = code_of_format(obj, view)
+    own = getattr(obj, "strides", None)      # NumPy's buffers restate strides of dimensions of fewer than two elements
     if view.ndim > MAXDIM:
         raise RuntimeError(f"a tensor has at most {MAXDIM} dimensions, {name_of(obj)} has {view.ndim}")
     if view.suboffsets != NULL:
         raise ValueError(f"{name_of(obj)} is an array of pointers to rows; one block of memory is wanted")
     for d in range(view.ndim - 1, -1, -1):
         sizes[d] = view.shape[d] if view.shape != NULL else view.len // view.itemsize
-        strides[d] = view.strides[d] if view.strides != NULL else step
+        strides[d] = own[d] if own is not None else view.strides[d] if view.strides != NULL else step
         step *= sizes[d]
         if strides[d] < 0:
-            raise ValueError(f"{name_of(obj)} has the negative stride {strides[d]} at dimension {d}, and tensors with negative strides "
-                             f"are not supported; make a copy first, in NumPy with .copy()")
+            raise ValueError(f"{name_of(obj)} has the negative stride {strides[d]} at dimension {d}, and tensors with "
+                             f"negative strides are not supported; make a copy first, in NumPy with .copy()")
         if strides[d] % view.itemsize:
-            raise ValueError(f"{name_of(obj)} has strides that are not a multiple of the element byte size {view.itemsize}: stride "
+            raise ValueError(f"{name_of(obj)} has strides that are not a multiple of the element byte size {view.itemsize}: "
                              f"{strides[d]} at dimension {d}; make a copy first, in NumPy with .copy()")
         strides[d] //= view.itemsize
         last += (sizes[d] - 1) * strides[d]
@@ -112,8 +115,8 @@ def storage_from_buffer(obj):
     Parameters
     ----------
     obj : object with the buffer protocol
-        A NumPy array, ``array.array``, ``memoryview``, ``bytearray``, ... It stays alive, and may not be resized, as long as
-        the storage lives.
+        A NumPy array, ``array.array``, ``memoryview``, ``bytearray``, ... It stays alive, and may not be resized, as
+        long as the storage lives.
 
     Returns
     -------
@@ -172,10 +175,12 @@ def storage_from_bytes(obj, dtype, int64_t count=-1, int64_t offset=0):
         raise ValueError(f"offset {offset} must not be negative and must lie inside the buffer of {n} bytes")
     if count < 0:
         if (n - offset) % item:
-            raise ValueError(f"the buffer's {n} bytes after offset {offset} are no multiple of the element size {item} of {dtype!r}")
+            raise ValueError(f"{n - offset} bytes follow offset {offset} in the buffer of {n} bytes: no multiple of the "
+                             f"element size {item} of {dtype!r}")
         count = (n - offset) // item
     if count > (n - offset) // item:
-        raise ValueError(f"{count} elements of {item} bytes after offset {offset} were asked for, but the buffer has {n} bytes")
+        raise ValueError(f"{count} elements of {item} bytes from offset {offset} were asked for, but the buffer has {n} "
+                         f"bytes")
     return storage_borrow(<char*>x.view.buf + offset, count * item, x, x.view.readonly), count
 
 

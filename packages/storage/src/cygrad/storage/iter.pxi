@@ -16,7 +16,7 @@ cdef extern from *:
 
 cdef enum:
     CHUNK = 16384      # elements a thread takes at a time; a multiple of 64, so vector bodies and tails never move
-    TILE = 1024        # elements of a row when the row runs along an outer dimension: a few such rows fit the first cache
+    TILE = 1024        # elements of a row that runs along an outer dimension: a few such rows fit the first cache
     SHORT = 16         # an inner dimension below this is not worth a call of its own
 
 cdef int team = omp_get_max_threads()      # OMP_NUM_THREADS, or the processors that this process may use
@@ -52,8 +52,8 @@ def set_num_threads(n):
     if not 0 < n <= 65536:
         raise RuntimeError(f"set_num_threads expects a positive integer up to 65536, got {n}")
     if n > 1 and orphan:
-        raise RuntimeError(f"set_num_threads({n}): this process was forked from one that had used several threads, and can "
-                           f"use only one; start it with the 'spawn' method instead")
+        raise RuntimeError(f"set_num_threads({n}): this process was forked from one that had used several threads, and "
+                           f"can use only one; start it with the 'spawn' method instead")
     team = n
 
 
@@ -151,7 +151,7 @@ cdef void join_dims(Iter* it) noexcept:
     it.ndim = last + 1
 
 
-cdef struct Plan:              # how an iteration is cut into rows: runs of at most `tile` elements along dimension `row`
+cdef struct Plan:              # how an iteration is cut into rows: runs of at most `tile` elements along one dimension
     int row
     int64_t tile
     int64_t count[MAXDIM]      # sizes, but the number of tiles for `row`
@@ -160,7 +160,7 @@ cdef struct Plan:              # how an iteration is cut into rows: runs of at m
 
 
 cdef void make_plan(Plan* plan, const Iter* it) noexcept nogil:
-    """Rows run along the innermost dimension; if that is very short, along the longest one, in tiles that stay in cache."""
+    """Rows run along the innermost dimension; if that is very short, along the longest one, in tiles that fit a cache."""
     cdef int d
     plan.row = 0
     plan.tile = CHUNK
@@ -179,7 +179,8 @@ cdef void make_plan(Plan* plan, const Iter* it) noexcept nogil:
     plan.per = CHUNK // min(plan.tile, it.sizes[plan.row])
 
 
-cdef void run_rows(const Iter* it, const Plan* plan, int64_t first, int64_t stop, Loop f, const double* attr) noexcept nogil:
+cdef void run_rows(const Iter* it, const Plan* plan, int64_t first, int64_t stop, Loop f,
+                   const double* attr) noexcept nogil:
     """Rows `first` to `stop` of the plan, in order."""
     cdef int64_t c[MAXDIM]
     cdef int64_t step[MAXOPS]      # of one tile along the row dimension

@@ -247,7 +247,7 @@ cdef enum:                 # Storage.kind
 
 
 cdef int out_of_memory(int64_t nbytes) except -1:
-    raise RuntimeError(f"can't allocate memory: you tried to allocate {nbytes} bytes; {live_bytes} bytes are in use by tensors")
+    raise RuntimeError(f"can't allocate memory: you tried to allocate {nbytes} bytes, and {live_bytes} bytes are in use")
 
 
 cdef Storage storage_new(int64_t nbytes):
@@ -376,7 +376,8 @@ cdef class Storage:
         cdef int64_t i, n
         cdef uint8_t byte
         if not isinstance(value, int):
-            raise RuntimeError(f"the content of an untyped storage is set to an int, got {value!r} of type {builtin_type(value).__name__}")
+            raise RuntimeError(f"an untyped storage holds bytes: an int is wanted, got {value!r} of type "
+                               f"{builtin_type(value).__name__}")
         byte = value & 255
         if self.readonly:
             raise RuntimeError("this storage was borrowed from read-only memory and cannot be written")
@@ -392,7 +393,8 @@ cdef class Storage:
         self.version += 1
 
     def __repr__(self):
-        return "".join(f" {b}\n" for b in self.tolist()) + f"[torch.storage.UntypedStorage(device=cpu) of size {self.nbytes}]"
+        values = "".join(f" {b}\n" for b in self.tolist())
+        return f"{values}[torch.storage.UntypedStorage(device=cpu) of size {self.nbytes}]"
 
 
 # The C field holds the name `nbytes`, so the method that Python calls by that name is entered by hand.

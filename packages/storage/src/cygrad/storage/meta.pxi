@@ -1,4 +1,4 @@
-# Meta: shape, strides and flags. Invariant: flags always agree with sizes and strides (set_flags), so loops may trust them.
+# Meta: shape, strides and flags. Invariant: flags always agree with sizes and strides (set_flags): loops trust them.
 
 cdef extern from *:
     """
@@ -186,14 +186,14 @@ cdef void stride_order(Meta** ops, int n, int ndim, const int64_t* sizes, int* o
 cdef int meta_joint(Meta* y, Meta** ops, int n, int ndim, const int64_t* sizes, int dtype) except -1:
     cdef int order[MAXDIM]
     cdef int64_t stride = 1
-    cdef bint rowmajor = True, alike = True
+    cdef bint rowmajor = True, alike = True, full
     cdef int i
     meta_contig(y, ndim, sizes, dtype)
     for i in range(n):
-        rowmajor &= (ops[i].flags & CONTIGUOUS) != 0
-        alike &= (ops[i].flags & DENSE) != 0 and meta_same_shape(ops[i], y) and (
-            memcmp(ops[i].strides, ops[0].strides, 8 * ndim) == 0)
-    if rowmajor:
+        full = meta_same_shape(ops[i], y)
+        rowmajor &= full and (ops[i].flags & CONTIGUOUS) != 0
+        alike &= full and (ops[i].flags & DENSE) != 0 and memcmp(ops[i].strides, ops[0].strides, 8 * ndim) == 0
+    if rowmajor or y.numel == 0:
         return 0
     if alike:
         memcpy(y.strides, ops[0].strides, 8 * ndim)
@@ -254,8 +254,8 @@ cdef int wrap_dim(int64_t dim, int ndim) except -1:
 
 cdef int bad_broadcast(int ndim, const int64_t* sizes, const Meta* m, int d) except -1:
     raise RuntimeError(
-        f"the shapes {listed(ndim, sizes)} and {listed(m.ndim, m.sizes)} cannot be broadcast together: sizes {sizes[d]} and "
-        f"{m.sizes[d - ndim + m.ndim]} at dimension {d} must match, or one of them must be 1")
+        f"the shapes {listed(ndim, sizes)} and {listed(m.ndim, m.sizes)} cannot be broadcast together: sizes "
+        f"{sizes[d]} and {m.sizes[d - ndim + m.ndim]} at dimension {d} must match, or one of them must be 1")
 
 
 cdef int broadcast_shapes(Meta** ops, int n, int64_t* sizes) except -1:

@@ -50,8 +50,8 @@ cdef dict make_dtypes():
     global dtype_open
     cdef dtype d
     cdef dict found = {}
-    names = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64",
-             "complex128")
+    names = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64",
+             "complex64", "complex128")
     dtype_open = True
     for code, name in enumerate(names):
         d = dtype.__new__(dtype)
@@ -238,7 +238,7 @@ cdef class device:
         if isinstance(type, device):
             type, index = (<device>type).type, (<device>type).index
         if not isinstance(type, str):
-            raise TypeError(f"a device is named by a str like 'cpu', got {type!r} of type {builtin_type(type).__name__}")
+            raise TypeError(f"a device is named by a str like 'cpu', got {type!r}, a {builtin_type(type).__name__}")
         name, colon, number = type.partition(":")
         if colon:
             if index is not None:

@@ -1,4 +1,4 @@
-# Views: new metadata over the same memory. Every argument is checked before y is opened, so a failed view leaves y empty.
+# Views: new metadata over the same memory. Arguments are checked before y is opened: a failed view leaves y empty.
 
 
 cdef int64_t product(int nd, const int64_t* sizes) except -1:
@@ -23,7 +23,7 @@ cdef int resolve_sizes(const Meta* x, int nd, const int64_t* sizes, int64_t* ful
         full[d] = sizes[d]
         if sizes[d] == -1:
             if unknown >= 0:
-                raise RuntimeError(f"only one dimension can be inferred, but the shape {listed(nd, sizes)} has more than one -1")
+                raise RuntimeError(f"only one dimension can be inferred, but {listed(nd, sizes)} has more than one -1")
             unknown = d
             full[d] = 1
         elif sizes[d] < 0:
@@ -31,13 +31,13 @@ cdef int resolve_sizes(const Meta* x, int nd, const int64_t* sizes, int64_t* ful
     n = product(nd, full)
     if unknown >= 0:
         if n == 0:
-            raise RuntimeError(
-                f"the -1 in the shape {listed(nd, sizes)} is ambiguous: any size gives its 0 elements" if x.numel == 0 else
-                f"shape {listed(nd, sizes)} is invalid for input of size {x.numel}: it has no elements")
+            raise RuntimeError(f"the -1 in the shape {listed(nd, sizes)} is ambiguous: any size gives its 0 elements; the "
+                               f"input has {x.numel}")
         full[unknown] = x.numel // n
         n *= full[unknown]
     if n != x.numel:
-        raise RuntimeError(f"shape {listed(nd, sizes)} is invalid for input of size {x.numel} (shape {listed(x.ndim, x.sizes)})")
+        raise RuntimeError(f"shape {listed(nd, sizes)} is invalid for input of size {x.numel}, whose shape is "
+                           f"{listed(x.ndim, x.sizes)}")
     return 0
 
 
@@ -86,9 +86,9 @@ cdef int view_view(Meta* y, const Meta* x, int nd, const int64_t* sizes) except 
     resolve_sizes(x, nd, sizes, full)
     if not view_strides(x, nd, full, strides):
         raise RuntimeError(
-            f"view: the shape {listed(nd, sizes)} is not compatible with a tensor of size {listed(x.ndim, x.sizes)} and stride "
-            f"{listed(x.ndim, x.strides)}, because it would join dimensions that do not follow each other in memory (the "
-            f"tensor is not contiguous there); use .reshape(...), which copies where it must")
+            f"view: the shape {listed(nd, sizes)} is not compatible with a tensor of size {listed(x.ndim, x.sizes)} and "
+            f"stride {listed(x.ndim, x.strides)}, because it would join dimensions that do not follow each other in memory "
+            f"(the tensor is not contiguous there); use .reshape(...), which copies where it must")
     return meta_strided(y, nd, full, strides, x.dtype, x.data)
 
 
@@ -123,14 +123,14 @@ cdef int view_expand(Meta* y, const Meta* x, int nd, const int64_t* sizes) excep
             old = 1
             strides[d] = full[d + 1] * strides[d + 1] if x.ndim > 0 else 0
             if want == -1:
-                raise RuntimeError(f"expand: -1 keeps a size, but dimension {d} of {listed(nd, sizes)} is a new one in front of "
-                                   f"the tensor's shape {listed(x.ndim, x.sizes)}")
+                raise RuntimeError(f"expand: -1 keeps a size, but dimension {d} of {listed(nd, sizes)} is a new one in "
+                                   f"front of the tensor's shape {listed(x.ndim, x.sizes)}")
         if want < 0:
             raise RuntimeError(f"expand: {want} is no size, in {listed(nd, sizes)}")
         if want != old:
             if old != 1:
-                raise RuntimeError(f"expand: the expanded size {want} must match the existing size {old} at dimension {d}; "
-                                   f"target sizes {listed(nd, sizes)}, tensor sizes {listed(x.ndim, x.sizes)}")
+                raise RuntimeError(f"expand: the expanded size {want} must match the existing size {old} at dimension "
+                                   f"{d}; target sizes {listed(nd, sizes)}, tensor sizes {listed(x.ndim, x.sizes)}")
             strides[d] = 0
         full[d] = want
     return meta_strided(y, nd, full, strides, x.dtype, x.data)
@@ -141,11 +141,11 @@ cdef int view_permute(Meta* y, const Meta* x, int nd, const int64_t* dims) excep
     cdef uint64_t seen = 0
     cdef int d
     if nd != x.ndim:
-        raise RuntimeError(f"permute: {nd} dimensions {listed(nd, dims)} were given for a tensor of {x.ndim} dimensions")
+        raise RuntimeError(f"permute: {nd} dimensions {listed(nd, dims)} were given for a tensor with {x.ndim} dimensions")
     for d in range(nd):
         order[d] = wrap_dim(dims[d], nd)
         if seen >> order[d] & 1:
-            raise RuntimeError(f"permute: duplicate dims are not allowed, {listed(nd, dims)} names dimension {order[d]} twice")
+            raise RuntimeError(f"permute: duplicate dims are not allowed: {listed(nd, dims)} has dimension {order[d]} twice")
         seen |= <uint64_t>1 << order[d]
     meta_open(y, nd, x.dtype, x.data)
     for d in range(nd):
@@ -255,7 +255,8 @@ cdef int view_narrow(Meta* y, const Meta* x, int64_t dim, int64_t start, int64_t
     if length < 0:
         raise RuntimeError(f"narrow: length must not be negative, got {length}")
     if start < -size or start > size:
-        raise IndexError(f"narrow: start {start} is out of range for dimension {at} with size {size}: {-size} to {size} are wanted")
+        raise IndexError(f"narrow: start {start} is out of range for dimension {at} with size {size}, which takes {-size} to "
+                         f"{size}")
     if start < 0:
         start += size
     if start > size - length:
@@ -269,7 +270,7 @@ cdef int view_diagonal(Meta* y, const Meta* x, int64_t offset, int64_t dim1, int
     cdef int d, n = 0
     cdef int64_t rows, cols, length
     if a == b:
-        raise RuntimeError(f"diagonal: the dimensions {dim1} and {dim2} are the same one; two different ones are wanted")
+        raise RuntimeError(f"diagonal: the dimensions {dim1} and {dim2} are the same; two different ones are wanted")
     rows, cols = x.sizes[a], x.sizes[b]
     if offset >= 0:
         length = 0 if offset >= cols else min(rows, cols - offset)
@@ -309,7 +310,8 @@ cdef int view_unfold(Meta* y, const Meta* x, int64_t dim, int64_t size, int64_t 
     return meta_close(y)
 
 
-cdef int view_as_strided(Meta* y, const Meta* x, Storage s, int nd, const int64_t* sizes, const int64_t* strides, int64_t offset) except -1:
+cdef int view_as_strided(Meta* y, const Meta* x, Storage s, int nd, const int64_t* sizes, const int64_t* strides,
+                         int64_t offset) except -1:
     cdef int64_t last = offset, span, item = ITEMSIZE[x.dtype], nbytes
     cdef bint bad = False, empty = False
     cdef int d
@@ -330,6 +332,6 @@ cdef int view_as_strided(Meta* y, const Meta* x, Storage s, int nd, const int64_
     bad |= cyg_add(last, 1, &last) or cyg_mul(last, item, &nbytes)
     if not empty and (bad or nbytes > s.nbytes):
         raise RuntimeError(
-            f"as_strided: sizes {listed(nd, sizes)}, strides {listed(nd, strides)} and storage offset {offset} reach out of bounds "
-            f"for a storage of {s.nbytes} bytes ({s.nbytes // item} elements of {dtype_object(x.dtype)!r})")
+            f"as_strided: sizes {listed(nd, sizes)}, strides {listed(nd, strides)} and storage offset {offset} reach out of "
+            f"bounds for a storage of {s.nbytes} bytes ({s.nbytes // item} elements of {dtype_object(x.dtype)!r})")
     return meta_strided(y, nd, sizes, strides, x.dtype, s.ptr + offset * item)

@@ -1,0 +1,156 @@
+"""dtype, Size, device: identity, printing, promotion, copying."""
+
+import copy
+import itertools
+import pickle
+
+import numpy as np
+import pytest
+
+import cygrad.storage as storage
+from cygrad.storage import Size, device, dtype, dtypes, promote_types
+from cygrad.storage.core import dtype_by_name
+
+ALL = (
+    "bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64",
+    "complex128",
+)
+
+
+@pytest.mark.parametrize("a, b", itertools.product(ALL, ALL))
+def test_promotion_is_pytorchs(a, b):
+    torch = pytest.importorskip("torch")
+    wanted = torch.promote_types(getattr(torch, a), getattr(torch, b))
+    assert repr(promote_types(dtype_by_name(a), dtype_by_name(b))) == repr(wanted)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_attributes_are_pytorchs(name):
+    torch = pytest.importorskip("torch")
+    ours, theirs = dtype_by_name(name), getattr(torch, name)
+    assert repr(ours) == str(ours) == repr(theirs)
+    for fact in ("itemsize", "is_floating_point", "is_complex", "is_signed"):
+        assert getattr(ours, fact) == getattr(theirs, fact), fact
+
+
+def test_names_and_aliases():
+    assert storage.float is storage.float32
+    assert storage.double is storage.float64
+    assert storage.int is storage.int32
+    assert storage.long is storage.int64
+    assert set(dtypes) == {"bool", "uint8", "int32", "int64", "float32", "float64", "float", "double", "int", "long"}
+    for name, d in dtypes.items():
+        assert getattr(storage, name) is d
+
+
+def test_each_type_exists_once():
+    for d in dtypes.values():
+        assert pickle.loads(pickle.dumps(d)) is d
+        assert copy.copy(d) is d
+        assert copy.deepcopy(d) is d
+        assert {d: 1}[d] == 1
+    with pytest.raises(TypeError):
+        dtype()
+    with pytest.raises(AttributeError):
+        storage.float32.itemsize = 8
+
+
+def test_types_agree_with_numpys():
+    for name in ("bool", "uint8", "int32", "int64", "float32", "float64"):
+        a = storage.Array(np.zeros(1, name))
+        assert a.dtype is dtypes[name]
+        assert np.asarray(a).dtype == np.dtype(name)
+
+
+@pytest.mark.parametrize("given, wanted", [(float, "float64"), (int, "int64"), (bool, "bool")])
+def test_pythons_types_stand_for_pytorchs(given, wanted):
+    assert storage.Array.empty(1, dtype=given).dtype is dtypes[wanted]
+
+
+@pytest.mark.parametrize("given", ["float32", 3, complex, np.float32, object()])
+def test_what_is_no_dtype_is_refused(given):
+    with pytest.raises(TypeError, match=r"dtype must be one of torch\.bool"):
+        storage.Array.empty(1, dtype=given)
+
+
+def test_the_default_dtype_is_a_floating_type():
+    before = storage.get_default_dtype()
+    try:
+        storage.set_default_dtype(storage.float64)
+        assert storage.get_default_dtype() is storage.float64
+        assert storage.Array.empty(1).dtype is storage.float64
+        for bad in (storage.int32, storage.bool, "float32", float):
+            with pytest.raises(TypeError, match="floating"):
+                storage.set_default_dtype(bad)
+        assert storage.get_default_dtype() is storage.float64
+    finally:
+        storage.set_default_dtype(before)
+
+
+# ---- Size
+def test_a_size_prints_and_counts():
+    assert repr(Size([3, 4])) == str(Size([3, 4])) == "torch.Size([3, 4])"
+    assert repr(Size()) == "torch.Size([])"
+    assert Size([3, 4]).numel() == 12
+    assert Size().numel() == 1
+
+
+def test_a_size_is_a_tuple():
+    s = Size([3, 4])
+    assert s == (3, 4) and hash(s) == hash((3, 4)) and isinstance(s, tuple)
+    assert (s[0], s[-1], *s) == (3, 4, 3, 4)
+    with pytest.raises(IndexError):
+        s[2]
+
+
+def test_parts_and_sums_of_sizes_are_sizes():
+    s = Size([3, 4, 5])
+    six, two = (6,), (2,)
+    cases = (
+        (s[1:], (4, 5)), (s[::-1], (5, 4, 3)), (s + six, (3, 4, 5, 6)), (two + s, (2, 3, 4, 5)), (s[:1] * 2, (3, 3)),
+        (2 * s[:1], (3, 3)), (Size(s), s), (copy.deepcopy(s), s), (pickle.loads(pickle.dumps(s)), s),
+    )
+    for made, wanted in cases:
+        assert type(made) is Size
+        assert made == wanted
+
+
+@pytest.mark.parametrize("bad", [[1.5], ["a"], [1, None]])
+def test_a_size_holds_integers_only(bad):
+    with pytest.raises(TypeError, match=f"item {len(bad) - 1} is"):
+        Size(bad)
+    joined = Size([1])
+    with pytest.raises(TypeError):
+        joined += bad
+
+
+def test_a_size_made_in_c_is_the_same():
+    s = storage.Array.empty(2, 3).shape
+    assert type(s) is Size and s == Size([2, 3]) and s.numel() == 6
+
+
+# ---- device
+def test_devices_are_values():
+    assert repr(device("cpu")) == "device(type='cpu')"
+    assert repr(device("cpu:0")) == repr(device("cpu", 0)) == "device(type='cpu', index=0)"
+    assert (str(device("cpu")), str(device("cpu:0"))) == ("cpu", "cpu:0")
+    assert device("cpu") == device("cpu") != device("cpu", 0)
+    assert device("cpu") != "cpu"
+    assert hash(device("cpu:0")) == hash(device("cpu", 0))
+    assert (device("cpu:1").type, device("cpu:1").index, device("cpu").index) == ("cpu", 1, None)
+    assert device(device("cpu:1")) == device("cpu:1")
+    for d in (device("cpu"), device("cpu:0")):
+        assert pickle.loads(pickle.dumps(d)) == copy.deepcopy(d) == d
+
+
+@pytest.mark.parametrize("args", [("cuda",), ("gpu:0",), ("",), ("cpu:x",), ("cpu:",), ("cpu:0", 0), ("cpu:-1",)])
+def test_devices_that_do_not_exist_are_refused(args):
+    with pytest.raises(RuntimeError):
+        device(*args)
+
+
+def test_the_devices_that_exist_are_named():
+    with pytest.raises(RuntimeError, match="no device 'cuda' here; the devices are: 'cpu'"):
+        device("cuda")
+    with pytest.raises(TypeError, match="str"):
+        device(1.5)
