@@ -7,12 +7,15 @@ del extend_path
 
 from cygrad.storage.core import Size, device, get_num_threads, set_num_threads  # noqa: E402
 from cygrad.storage.core import dtypes as _dtypes  # noqa: E402
+from cygrad.storage.core import dtype, empty_cache  # noqa: E402
 from cygrad.storage.ops import Generator  # noqa: E402
 
 from . import autograd  # noqa: E402
 from ._tensor_str import set_printoptions  # noqa: E402
 from .autograd import _core, enable_grad, no_grad, set_grad_enabled  # noqa: E402
 from .autograd._core import *  # noqa: E402, F403
+
+globals().update(_dtypes)               # float32, int64 and so on, with their aliases
 
 _OPTIONAL = {"nn": "cygrad-nn", "optim": "cygrad-nn", "utils": "cygrad-nn", "tools": "cygrad-tools"}
 

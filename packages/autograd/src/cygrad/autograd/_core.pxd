@@ -44,7 +44,7 @@ cdef struct Dims:              # a shape or a list of dimensions, on the stack
 cdef class Tensor:
     # owned by Python; freelist; GC; trashcan. Subclassed by Parameter.
     cdef Meta m
-    cdef Storage storage
+    cdef Storage mem            # the memory; `storage` is the public method
     cdef Node fn               # grad_fn; stale for a view whose version moved: read it through gradient_edge
     cdef Tensor base           # of a view; never itself a view
     cdef object grad_          # Tensor or None

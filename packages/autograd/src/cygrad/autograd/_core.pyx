@@ -2,6 +2,7 @@
 # each names what it is and what it may rely on. Generated from the op table: ops.pxi, functions.pxi, tensor_class.pxi.
 # distutils: language = c
 cimport cython
+import builtins as _py                # max, min, sum, all, any, ... are operations in this module
 from cpython.bool cimport PyBool_Check
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
@@ -45,3 +46,10 @@ include "calls.pxi"       # public calls whose meaning depends on their argument
 include "functions.pxi"   # generated: public functions
 include "tensor_class.pxi"  # class Tensor: tensor.pxi.in with the generated methods
 include "function.pxi"    # custom Functions
+
+__all__ = [
+    *GENERATED_FUNCTIONS, "Tensor", "allclose", "arange", "as_strided", "as_tensor", "broadcast_to", "can_cast_types", "cat", "chunk", "clamp",
+    "clone", "empty", "empty_like", "equal", "eye", "flatten", "from_numpy", "frombuffer", "full", "full_like", "get_default_dtype", "is_floating_point",
+    "is_grad_enabled", "is_tensor", "isclose", "linspace", "manual_seed", "matmul", "max", "min", "movedim", "nonzero", "norm", "numel", "ones",
+    "ones_like", "permute", "pow", "promote_types", "rand", "rand_like", "randint", "randn", "randn_like", "randperm", "reshape", "result_type",
+    "set_default_dtype", "split", "squeeze", "stack", "std", "t", "tensor", "unbind", "var", "where", "zeros", "zeros_like"]

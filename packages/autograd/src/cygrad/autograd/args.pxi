@@ -132,7 +132,7 @@ cdef int resize(Tensor o, const Meta* like) except -1:
     meta_clear(&o.m)
     meta_contig(&o.m, like.ndim, like.sizes, code)
     s = storage_new(like.numel * ITEMSIZE[code])
-    o.storage = s
+    o.mem = s
     o.m.data = s.ptr
     o.base = None
     return 0

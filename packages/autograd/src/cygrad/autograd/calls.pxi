@@ -82,7 +82,7 @@ def where(condition, input=None, other=None):
     cdef Tensor c = as_tensor_arg(condition, "where", "condition"), a, b, like
     if input is None and other is None:
         rows = tensor_new()
-        (<Tensor>rows).storage = ops.op_nonzero(&(<Tensor>rows).m, &c.m)
+        (<Tensor>rows).mem = ops.op_nonzero(&(<Tensor>rows).m, &c.m)
         return op_unbind(<Tensor>rows, 1)
     if isinstance(input, Tensor):
         a = <Tensor>input
@@ -369,7 +369,7 @@ def as_strided(Tensor input not None, size, stride, storage_offset=None):
     cdef Dims d, s
     parse_ints(size, &d, "as_strided", "size")
     parse_ints(stride, &s, "as_strided", "stride")
-    return op_as_strided(input, &d, &s, (input.m.data - input.storage.ptr) // ITEMSIZE[input.m.dtype] if storage_offset is None
+    return op_as_strided(input, &d, &s, (input.m.data - input.mem.ptr) // ITEMSIZE[input.m.dtype] if storage_offset is None
                          else as_index(storage_offset, "as_strided", "storage_offset"))
 
 

@@ -124,7 +124,7 @@ cdef Tensor from_sequence(object data, int code):
         code = default_dtype() if found < 0 else found
     y = tensor_new()
     meta_contig(&y.m, d.n, d.v, code)
-    y.storage = meta_storage(&y.m)
+    y.mem = meta_storage(&y.m)
     at = y.m.data
     if y.m.numel:
         store(data, &d, 0, &at, code)
@@ -149,8 +149,8 @@ cdef Tensor from_buffer(object array):
     s, shape, steps, kind = storage_from_buffer(array)
     dims_from(shape, &sizes)
     dims_from(steps, &strides)
-    y.storage = s
-    meta_strided(&y.m, sizes.n, sizes.v, strides.v, (<dtype?>kind).code, y.storage.ptr)
+    y.mem = s
+    meta_strided(&y.m, sizes.n, sizes.v, strides.v, (<dtype?>kind).code, y.mem.ptr)
     return y
 
 
@@ -179,11 +179,11 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False):
     if isinstance(data, Tensor):
         src = <Tensor>data
         y = tensor_new()
-        y.storage = ops.op_clone(&y.m, &src.m, src.m.dtype if code < 0 else code, False)
+        y.mem = ops.op_clone(&y.m, &src.m, src.m.dtype if code < 0 else code, False)
     elif isinstance(data, _numpy.ndarray):
-        src = from_buffer(data) if min(data.strides, default=1) >= 0 and data.dtype.isnative else from_buffer(data.astype(data.dtype.newbyteorder("="), order="C"))
+        src = from_buffer(data) if _py.min(data.strides, default=1) >= 0 and data.dtype.isnative else from_buffer(data.astype(data.dtype.newbyteorder("="), order="C"))
         y = tensor_new()
-        y.storage = ops.op_clone(&y.m, &src.m, src.m.dtype if code < 0 else code, False)
+        y.mem = ops.op_clone(&y.m, &src.m, src.m.dtype if code < 0 else code, False)
     else:
         y = from_sequence(data, code)
     return finish_new(y, requires_grad)
@@ -195,7 +195,7 @@ def as_tensor(data, dtype=None, device=None):
     check_device(device)
     if isinstance(data, Tensor):
         y = <Tensor>data
-    elif isinstance(data, _numpy.ndarray) and min(data.strides, default=1) >= 0:
+    elif isinstance(data, _numpy.ndarray) and _py.min(data.strides, default=1) >= 0:
         y = from_buffer(data)
     else:
         return tensor(data, dtype=dtype, device=device)
@@ -223,11 +223,11 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
     cdef Dims d
     from cygrad.storage.interop import storage_from_bytes
     s, elements = storage_from_bytes(buffer, dtype_object(dtype_code(dtype)), count, offset)
-    y.storage = s
+    y.mem = s
     d.n = 1
     d.v[0] = elements
     meta_contig(&y.m, 1, d.v, dtype_code(dtype))
-    y.m.data = y.storage.ptr
+    y.m.data = y.mem.ptr
     return finish_new(y, requires_grad)
 
 
@@ -236,7 +236,7 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
 cdef Tensor filled(const Dims* d, object value, int code):
     cdef Tensor y = tensor_new()
     meta_contig(&y.m, d.n, d.v, code)
-    y.storage = meta_storage(&y.m)
+    y.mem = meta_storage(&y.m)
     if value is not None and y.m.numel:
         ops.fill_number(&y.m, value)
     return y
@@ -244,7 +244,7 @@ cdef Tensor filled(const Dims* d, object value, int code):
 
 cdef Tensor filled_zero(const Dims* d, double value, int code):
     cdef Tensor y = tensor_new()
-    y.storage = ops.op_full(&y.m, d.n, d.v, value, code)
+    y.mem = ops.op_full(&y.m, d.n, d.v, value, code)
     return y
 
 
@@ -316,7 +316,7 @@ cdef Tensor like(Tensor t, object value, object dt, object device):
     cdef Tensor y = tensor_new()
     check_device(device)
     meta_dense_like(&y.m, &t.m, t.m.dtype if dt is None else dtype_code(dt))
-    y.storage = meta_storage(&y.m)
+    y.mem = meta_storage(&y.m)
     if value is not None and y.m.numel:
         ops.fill_number(&y.m, value)
     return y
@@ -334,8 +334,8 @@ def arange(start, end=None, step=1, *, dtype=None, device=None, requires_grad=Fa
         if not isinstance(v, (int, float)):
             raise TypeError(f"arange(): argument '{name}' must be Number, not {kind_of(v)}")
     start, end, step = (v.item() if isinstance(v, Tensor) else v for v in (start, end, step))
-    code = dtype_code(dtype) if dtype is not None else default_dtype() if any(isinstance(v, float) for v in (start, end, step)) else INT64
-    y.storage = ops.op_arange(&y.m, start, end, step, code)
+    code = dtype_code(dtype) if dtype is not None else default_dtype() if _py.any(isinstance(v, float) for v in (start, end, step)) else INT64
+    y.mem = ops.op_arange(&y.m, start, end, step, code)
     return finish_new(y, requires_grad)
 
 
@@ -345,7 +345,7 @@ def linspace(double start, double end, int64_t steps, *, dtype=None, device=None
     check_device(device)
     if steps < 0:
         raise RuntimeError(f"linspace(): number of steps must be non-negative, got {steps}")
-    y.storage = ops.op_linspace(&y.m, start, end, steps, code_or_default(dtype))
+    y.mem = ops.op_linspace(&y.m, start, end, steps, code_or_default(dtype))
     return finish_new(y, requires_grad)
 
 
@@ -356,7 +356,7 @@ def eye(int64_t n, m=None, *, dtype=None, device=None, requires_grad=False):
     columns = n if m is None else as_index(m, "eye", "m")
     if n < 0 or columns < 0:
         raise RuntimeError(f"eye(): n and m must be greater or equal to 0, got {n} and {columns}")
-    y.storage = ops.op_eye(&y.m, n, columns, code_or_default(dtype))
+    y.mem = ops.op_eye(&y.m, n, columns, code_or_default(dtype))
     return finish_new(y, requires_grad)
 
 
@@ -414,7 +414,7 @@ def randperm(int64_t n, *, generator=None, dtype=None, device=None, requires_gra
     check_device(device)
     if n < 0:
         raise RuntimeError(f"randperm(): n must be non-negative, got {n}")
-    y.storage = ops.op_randperm(&y.m, n, INT64 if dtype is None else dtype_code(dtype), generator_of(generator))
+    y.mem = ops.op_randperm(&y.m, n, INT64 if dtype is None else dtype_code(dtype), generator_of(generator))
     return finish_new(y, requires_grad)
 
 

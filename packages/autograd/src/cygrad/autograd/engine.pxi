@@ -295,13 +295,13 @@ cdef int add_to_row(Pass p, int32_t r, uint32_t nr, Tensor g) except -1:
 cdef Tensor add_grads(Tensor a, Tensor b, bint sole):
     """a + b; into a's own memory when nobody else can see it and no graph of the gradient is wanted."""
     cdef Meta* ms[3]
-    if (sole and not recording() and a.fn is None and a.base is None and (<PyObject*>a.storage).ob_refcnt == 1
+    if (sole and not recording() and a.fn is None and a.base is None and (<PyObject*>a.mem).ob_refcnt == 1
             and not a.flags & REQUIRES_GRAD and a.m.dtype == b.m.dtype and same_dense(&a.m, &b.m) and OPS[OP_ADD].row[a.m.dtype] != NULL):
         ms[0] = &a.m
         ms[1] = &a.m
         ms[2] = &b.m
         run_flat(OPS[OP_ADD].row[a.m.dtype], ms, 3, NULL)
-        a.storage.version += 1
+        a.mem.version += 1
         return a
     return op_add(a, b)
 
@@ -327,7 +327,7 @@ cdef int accumulate(Tensor leaf, Tensor g, bint sole) except -1:
 
 
 cdef inline bint stealable(Tensor g, Tensor leaf) noexcept:
-    return ((<PyObject*>g.storage).ob_refcnt == 1 and g.fn is None and g.base is None and g.extra is None
+    return ((<PyObject*>g.mem).ob_refcnt == 1 and g.fn is None and g.base is None and g.extra is None
             and g.m.flags & DENSE != 0 and not g.flags & (REQUIRES_GRAD | WRAPPED)
             and g.m.flags & CONTIGUOUS == leaf.m.flags & CONTIGUOUS)
 

@@ -56,7 +56,7 @@ cdef double count(const Dims* d, uint64_t mask) noexcept:
 
 cdef Tensor zeros_of(int nd, const int64_t* sizes, int code):
     cdef Tensor y = tensor_new()
-    y.storage = ops.op_full(&y.m, nd, sizes, 0.0, code)
+    y.mem = ops.op_full(&y.m, nd, sizes, 0.0, code)
     return y
 
 
@@ -105,7 +105,7 @@ cdef Tensor op_contiguous(Tensor x):
     if x.m.flags & CONTIGUOUS:
         return x
     y = tensor_new()
-    y.storage = ops.op_clone(&y.m, &x.m, x.m.dtype, True)
+    y.mem = ops.op_clone(&y.m, &x.m, x.m.dtype, True)
     if cyg_mode == 0 and needs(x):
         n = node_new(&OPS[OP_CLONE])
         node_set_edge(n, 0, x)
@@ -117,7 +117,7 @@ cdef Tensor op_clone(Tensor x):
     """A copy in the layout of a dense x."""
     cdef Tensor y = tensor_new()
     cdef Node n
-    y.storage = ops.op_clone(&y.m, &x.m, x.m.dtype, False)
+    y.mem = ops.op_clone(&y.m, &x.m, x.m.dtype, False)
     if cyg_mode == 0 and needs(x):
         n = node_new(&OPS[OP_CLONE])
         node_set_edge(n, 0, x)
@@ -165,7 +165,7 @@ cdef Tensor expand_reduced(Tensor g, const Dims* sizes, uint64_t mask, bint keep
             k += 1
     y = tensor_new()
     meta_strided(&y.m, sizes.n, sizes.v, strides, g.m.dtype, g.m.data)
-    y.storage = g.storage
+    y.mem = g.mem
     return y
 
 
@@ -264,7 +264,7 @@ cdef Tensor products_of_others(Tensor x):
 
 cdef Tensor ones_same(Tensor t):
     cdef Tensor y = tensor_new()
-    y.storage = ops.op_full(&y.m, t.m.ndim, t.m.sizes, 1.0, t.m.dtype)
+    y.mem = ops.op_full(&y.m, t.m.ndim, t.m.sizes, 1.0, t.m.dtype)
     return y
 
 
@@ -437,7 +437,7 @@ cdef int bw_embed(Node n, Tensor g) except -1:
         dims_from(shape, &sizes)
         dims_from(steps, &strides)
         g = op_contiguous(g)
-        pass_grad(n, 0, op_as_strided(g, &sizes, &strides, (g.m.data - g.storage.ptr) // ITEMSIZE[g.m.dtype] + <int64_t>offset))
+        pass_grad(n, 0, op_as_strided(g, &sizes, &strides, (g.m.data - g.mem.ptr) // ITEMSIZE[g.m.dtype] + <int64_t>offset))
     return 0
 
 
@@ -448,7 +448,7 @@ cdef Tensor op_as_strided(Tensor x, const Dims* sizes, const Dims* strides, int6
     cdef Node n
     if sizes.n != strides.n:
         raise RuntimeError(f"as_strided: {sizes.n} sizes and {strides.n} strides were given; they must be equally many")
-    view_as_strided(&y.m, &x.m, x.storage, sizes.n, sizes.v, strides.v, offset)
+    view_as_strided(&y.m, &x.m, x.mem, sizes.n, sizes.v, strides.v, offset)
     view_begin(y, x)
     if cyg_mode == 0 and needs(x):
         n = node_new(&OPS[OP_AS_STRIDED])
@@ -470,8 +470,8 @@ cdef Tensor as_strided_backward(Tensor g, tuple view, tuple base):
     cdef Dims sizes, strides, block
     cdef Meta part
     cdef Tensor y, times
-    cdef int64_t low = min(view[2], base[2])
-    cdef int64_t high = max(extent(view), extent(base))
+    cdef int64_t low = _py.min(view[2], base[2])
+    cdef int64_t high = _py.max(extent(view), extent(base))
     block.n = 1
     block.v[0] = high - low
     dims_from(view[0], &sizes)
@@ -493,7 +493,7 @@ cdef Tensor as_strided_backward(Tensor g, tuple view, tuple base):
         meta_strided(&part, sizes.n, sizes.v, strides.v, g.m.dtype, times.m.data + (base[2] - low) * ITEMSIZE[g.m.dtype])
         try:
             ones = tensor_new()
-            (<Tensor>ones).storage = ops.op_full(&(<Tensor>ones).m, sizes.n, sizes.v, 1.0, g.m.dtype)
+            (<Tensor>ones).mem = ops.op_full(&(<Tensor>ones).m, sizes.n, sizes.v, 1.0, g.m.dtype)
             add_overlapping(&part, &(<Tensor>ones).m)
         finally:
             meta_clear(&part)
@@ -505,7 +505,7 @@ cdef object extent(tuple geo):
     """One past the last element that a geometry reaches."""
     if 0 in geo[0]:
         return geo[2]
-    return geo[2] + sum([(n - 1) * s for n, s in zip(geo[0], geo[1])]) + 1
+    return geo[2] + _py.sum([(n - 1) * s for n, s in zip(geo[0], geo[1])]) + 1
 
 
 cdef int bw_copy_slices(Node n, Tensor g) except -1:
@@ -520,7 +520,7 @@ cdef int bw_copy_slices(Node n, Tensor g) except -1:
     dims_from(base[1], &strides)
     low = base[2]
     whole = copy_of(g, &sizes, &strides)
-    offset = (whole.m.data - whole.storage.ptr) // ITEMSIZE[g.m.dtype]
+    offset = (whole.m.data - whole.mem.ptr) // ITEMSIZE[g.m.dtype]
     dims_from(view[0], &sizes)
     dims_from(view[1], &strides)
     part = op_as_strided(whole, &sizes, &strides, view[2] - low + offset)
@@ -572,7 +572,7 @@ cdef Tensor copy_of(Tensor g, const Dims* sizes, const Dims* strides):
     block.v[0] = reach
     y = zeros_of(1, block.v, g.m.dtype)
     meta_clear(&y.m)
-    meta_strided(&y.m, sizes.n, sizes.v, strides.v, g.m.dtype, y.storage.ptr)
+    meta_strided(&y.m, sizes.n, sizes.v, strides.v, g.m.dtype, y.mem.ptr)
     ops.copy_into(&y.m, &g.m)
     if cyg_mode == 0 and needs(g):
         n = node_new(&OPS[OP_CLONE])
@@ -633,7 +633,7 @@ cdef Tensor op_cat(list xs, int64_t dim):
             t = <Tensor>xs[k]
             ms[k] = &t.m
             recorded = recorded or needs(t)
-        y.storage = ops.op_cat(&y.m, ms, count, dim)
+        y.mem = ops.op_cat(&y.m, ms, count, dim)
     finally:
         free(ms)
     if recorded and cyg_mode == 0:

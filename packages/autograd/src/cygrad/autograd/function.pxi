@@ -52,11 +52,11 @@ cdef object unpack_saved(FunctionCtx c):
             out.append(None)
             continue
         t = <Tensor>value
-        if t.storage.version != version:
+        if t.mem.version != version:
             raise RuntimeError(
                 f"one of the variables needed for gradient computation has been modified by an inplace operation: {type(c).__name__} saved a "
-                f"{dtype_object(t.m.dtype)} tensor of shape {list(shape_tuple(&t.m))} at version {version}, but it is at version {t.storage.version} "
-                f"now; expected version {version} instead. The last in-place operation on its memory was {op_word(t.storage.last_op)}.")
+                f"{dtype_object(t.m.dtype)} tensor of shape {list(shape_tuple(&t.m))} at version {version}, but it is at version {t.mem.version} "
+                f"now; expected version {version} instead. The last in-place operation on its memory was {op_word(t.mem.last_op)}.")
         if number >= 0:
             y = alias_of(t)
             y.fn = c
@@ -79,7 +79,7 @@ cdef int keep_saved(FunctionCtx c, tuple outputs) except -1:
             if t.fn is c:
                 number = t.out_nr
                 t = alias_of(t)
-            c.kept.append((t, t.storage.version, number))
+            c.kept.append((t, t.mem.version, number))
         else:
             c.kept.append((None, 0, -1))
     c.to_save = None
@@ -141,7 +141,7 @@ cdef int check_outputs(FunctionCtx c, tuple outputs) except -1:
     for o in outputs:
         if isinstance(o, Tensor):
             return 0
-    if not outputs or any(o is None or not isinstance(o, Tensor) for o in outputs):
+    if not outputs or _py.any(o is None or not isinstance(o, Tensor) for o in outputs):
         raise TypeError(f"{c.owner.__name__}.forward: expected Variable or tuple of them (got {', '.join(kind_of(o) for o in outputs) or 'nothing'})")
     return 0
 
@@ -217,7 +217,7 @@ cdef Tensor view_of_input(Tensor x):
     """forward returned an input unchanged: the output is a new tensor over the same elements, with the Function's history."""
     cdef Tensor y = alias_of(x)
     y.base = x.base if x.base is not None else x
-    y.view_version = x.storage.version
+    y.view_version = x.mem.version
     y.creation = VIEW_FUNCTION
     return y
 
@@ -245,11 +245,11 @@ cdef int function_backward(Node n, tuple grads) except -1:
         given.append(g)
     if c.released:
         raise RuntimeError(RELEASED)
-    if all([g is None for g in given]) and not c.materialize_grads and len(given) == 1:
+    if _py.all([g is None for g in given]) and not c.materialize_grads and len(given) == 1:
         return 0
     result = c.owner.backward(c, *given)
     returned = result if isinstance(result, tuple) else (result,)
-    if len(returned) > c.n_args and all([r is None for r in returned[c.n_args:]]):
+    if len(returned) > c.n_args and _py.all([r is None for r in returned[c.n_args:]]):
         returned = returned[:c.n_args]
     if len(returned) != c.n_args:
         raise RuntimeError(f"function {type(c).__name__} returned an incorrect number of gradients (expected {c.n_args}, got {len(returned)})")

@@ -129,7 +129,7 @@ cdef list mask_indices(Tensor mask):
     """A bool mask of several dimensions as one int64 index for each."""
     cdef Tensor rows = tensor_new()
     cdef int i
-    rows.storage = ops.op_nonzero(&rows.m, &mask.m)
+    rows.mem = ops.op_nonzero(&rows.m, &mask.m)
     return [op_contiguous(op_select(rows, 1, i)) for i in range(mask.m.ndim)]
 
 
@@ -140,17 +140,25 @@ cdef int slice_bounds(object s, int64_t size, int64_t* start, int64_t* stop, int
     start[0] = 0 if s.start is None else slice_number(s.start)
     stop[0] = size if s.stop is None else slice_number(s.stop)
     if start[0] < 0:
-        start[0] = max(start[0] + size, 0)
+        start[0] = larger(start[0] + size, 0)
     if stop[0] < 0:
-        stop[0] = max(stop[0] + size, 0)
-    start[0] = min(start[0], size)
-    stop[0] = max(min(stop[0], size), start[0])
+        stop[0] = larger(stop[0] + size, 0)
+    start[0] = smaller(start[0], size)
+    stop[0] = larger(smaller(stop[0], size), start[0])
     return 0
+
+
+cdef inline int64_t smaller(int64_t a, int64_t b) noexcept:
+    return a if a < b else b
+
+
+cdef inline int64_t larger(int64_t a, int64_t b) noexcept:
+    return a if a > b else b
 
 
 cdef int64_t slice_number(object v) except? -1:
     if PyLong_CheckExact(v):
-        return max(min(v, 0x7FFFFFFFFFFFFFFF), -0x7FFFFFFFFFFFFFFF)
+        return _py.max(_py.min(v, 0x7FFFFFFFFFFFFFFF), -0x7FFFFFFFFFFFFFFF)
     if hasattr(v, "__index__"):
         return v.__index__()
     raise TypeError(f"slice indices must be integers or None or have an __index__ method, got {kind_of(v)}")
@@ -190,7 +198,7 @@ cdef Tensor alias_view(Tensor x):
     for i in range(sizes.n):
         sizes.v[i] = x.m.sizes[i]
         strides.v[i] = x.m.strides[i]
-    return op_as_strided(x, &sizes, &strides, (x.m.data - x.storage.ptr) // ITEMSIZE[x.m.dtype])
+    return op_as_strided(x, &sizes, &strides, (x.m.data - x.mem.ptr) // ITEMSIZE[x.m.dtype])
 
 
 cdef int set_item(Tensor x, object key, object value) except -1:
@@ -270,7 +278,7 @@ cdef Tensor op_index(Tensor x, list tensors):
     cdef Meta* at[64]
     cdef Node n
     cdef int count = index_pointers(x, tensors, at)
-    y.storage = ops.op_index(&y.m, &x.m, at, count)
+    y.mem = ops.op_index(&y.m, &x.m, at, count)
     if cyg_mode == 0 and needs(x):
         n = node_new(&OPS[OP_INDEX])
         node_set_edge(n, 0, x)

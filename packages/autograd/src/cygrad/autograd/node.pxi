@@ -187,7 +187,7 @@ cdef inline bint needs(Tensor t) noexcept:
 cdef Node gradient_edge(Tensor t, uint32_t* nr):
     if not needs(t):
         return None
-    if t.base is not None and t.view_version != t.storage.version:
+    if t.base is not None and t.view_version != t.mem.version:
         view_refresh(t)
     if t.fn is not None:
         nr[0] = t.out_nr
@@ -200,14 +200,14 @@ cdef Tensor alias_of(Tensor t):
     """The same elements in a tensor without history; shares storage and version."""
     cdef Tensor y = tensor_new()
     meta_like(&y.m, &t.m)
-    y.storage = t.storage
+    y.mem = t.mem
     y.flags = t.flags & UNCOUNTED
     return y
 
 
 cdef int save(Node n, int slot, Tensor t) except -1:
     """Keeps t for backward, with the version that it has now. An output must be given as its alias: no cycle."""
-    n.ver[slot] = t.storage.version
+    n.ver[slot] = t.mem.version
     n.saved |= 1 << slot
     if slot == 0:
         n.s0 = t
@@ -228,7 +228,7 @@ cdef Tensor unpack(Node n, int slot):
         if n.released:
             raise RuntimeError(RELEASED)
         raise SystemError(f"{node_name(n)}: slot {slot} was not saved")
-    if t.storage.version != n.ver[slot] and not t.flags & UNCOUNTED:
+    if t.mem.version != n.ver[slot] and not t.flags & UNCOUNTED:
         raise_changed(n, slot, t)
     if slot == SLOT_OUT and recording() and is_float(t.m.dtype):
         y = alias_of(t)                  # re-attached, so that a second derivative flows through the output
@@ -245,11 +245,11 @@ cdef str op_word(int op):
 
 cdef int raise_changed(Node n, int slot, Tensor t) except -1:
     which = "its result" if slot == SLOT_OUT else f"its input {slot}"
-    writer = op_word(t.storage.last_op)
+    writer = op_word(t.mem.last_op)
     raise RuntimeError(
         f"one of the variables needed for gradient computation has been modified by an inplace operation: {node_name(n)} saved "
         f"{which}, a {dtype_object(t.m.dtype)} tensor of shape {list(shape_tuple(&t.m))}, at version {n.ver[slot]}, but it is at version "
-        f"{t.storage.version} now; expected version {n.ver[slot]} instead. The last in-place operation on its memory was {writer}. "
+        f"{t.mem.version} now; expected version {n.ver[slot]} instead. The last in-place operation on its memory was {writer}. "
         "Use the out-of-place form, or clone() before writing.")
 
 

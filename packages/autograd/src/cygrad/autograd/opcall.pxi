@@ -24,8 +24,8 @@ cdef Tensor empty_rowmajor(const Meta* like, int code):
         for i in range(d):
             m.inl[i] = like.sizes[i]
             m.inl[INLINE + i] = like.strides[i]
-    y.storage = storage_new(like.numel * ITEMSIZE[code])
-    m.data = y.storage.ptr
+    y.mem = storage_new(like.numel * ITEMSIZE[code])
+    m.data = y.mem.ptr
     return y
 
 
@@ -174,7 +174,7 @@ cdef Tensor cast_data(Tensor t, int code):
     if t.m.dtype == code:
         return t
     y = tensor_new()
-    y.storage = ops.op_clone(&y.m, &t.m, code, False)
+    y.mem = ops.op_clone(&y.m, &t.m, code, False)
     return y
 
 
@@ -222,7 +222,7 @@ cdef Tensor pointwise(int op, int nin, Tensor a, Tensor b, Tensor c, const doubl
     if target is None:
         y = tensor_new()
         result_layout(&y.m, ms, nin, nd, sizes, out_code)
-        y.storage = meta_storage(&y.m)
+        y.mem = meta_storage(&y.m)
         run_iter(o.row[code], &y.m, ms, nin, nd, sizes, attr)
         if recording() and needs_grad(a, b, c):
             record(o, y, a, b, c, attr, 0)
@@ -236,7 +236,7 @@ cdef int check_guard(const OpInfo* o, Tensor b) except -1:
     cdef Tensor bad, any_bad
     bad = binary(OP_EQ if o.guard == GUARD_DIVISOR else OP_LT, b, scalar_tensor(0, b.m.dtype))
     any_bad = tensor_new()
-    any_bad.storage = ops.op_any(&any_bad.m, &bad.m, full_mask(bad), False)
+    any_bad.mem = ops.op_any(&any_bad.m, &bad.m, full_mask(bad), False)
     if ops.item(&any_bad.m):
         if o.guard == GUARD_DIVISOR:
             raise RuntimeError(f"ZeroDivisionError: {o.name.decode().lower()} of integers by zero")
@@ -303,7 +303,7 @@ cdef int write_in_place(const OpInfo* o, int code, int out_code, Tensor x, Tenso
     else:
         temp = tensor_new()
         meta_contig(&temp.m, nd, sizes, out_code)
-        temp.storage = meta_storage(&temp.m)
+        temp.mem = meta_storage(&temp.m)
         run_iter(o.row[code], &temp.m, ms, nin, nd, sizes, attr)
         ops.copy_into(&x.m, &temp.m)
     bump(x, o.id)
@@ -314,7 +314,7 @@ cdef int write_in_place(const OpInfo* o, int code, int out_code, Tensor x, Tenso
 
 cdef int check_partial_overlap(Tensor x, Tensor t) except -1:
     """Two dense blocks that share some elements but not all cannot be written element by element in a defined order."""
-    if (x.storage is t.storage and x.m.flags & t.m.flags & DENSE and may_share_memory(&x.m, &t.m)
+    if (x.mem is t.mem and x.m.flags & t.m.flags & DENSE and may_share_memory(&x.m, &t.m)
             and not (x.m.data == t.m.data and x.m.numel == t.m.numel)):
         raise RuntimeError(
             f"unsupported operation: some elements of the input tensor (shape {list(shape_tuple(&t.m))}) and of the written-to tensor "
@@ -355,7 +355,7 @@ cdef Tensor fused(int kid, int nin, Tensor a, Tensor b, Tensor c, Tensor d, int 
     nd = broadcast_shapes(ms + 1, nin, sizes)
     y = tensor_new()
     result_layout(&y.m, ms, nin, nd, sizes, code)
-    y.storage = meta_storage(&y.m)
+    y.mem = meta_storage(&y.m)
     run_iter(f, &y.m, ms, nin, nd, sizes, attr)
     return y
 
@@ -366,7 +366,7 @@ cdef Tensor scalar_tensor(double value, int code):
     """A 0-d tensor that counts as a Python number in promotion."""
     cdef Tensor y = tensor_new()
     meta_contig(&y.m, 0, NULL, code)
-    y.storage = meta_storage(&y.m)
+    y.mem = meta_storage(&y.m)
     y.flags = WRAPPED
     if code == FLOAT32:
         (<float*>y.m.data)[0] = <float>value
@@ -400,7 +400,7 @@ cdef Tensor wrap(object v, Tensor t, bint exact):
             code = INT64
         y = tensor_new()
         meta_contig(&y.m, 0, NULL, INT64)
-        y.storage = meta_storage(&y.m)
+        y.mem = meta_storage(&y.m)
         (<int64_t*>y.m.data)[0] = int_value(v)
         if code != INT64:
             y = cast_data(y, code)

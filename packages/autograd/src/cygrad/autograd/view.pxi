@@ -5,10 +5,10 @@
 
 cdef inline int view_begin(Tensor y, Tensor x) noexcept:
     """y, whose Meta is set, becomes a view of x."""
-    y.storage = x.storage
+    y.mem = x.mem
     y.flags = x.flags & UNCOUNTED
     y.base = x.base if x.base is not None else x
-    y.view_version = x.storage.version
+    y.view_version = x.mem.version
     if not recording():
         y.creation = VIEW_NO_GRAD
     elif x.base is not None:
@@ -18,13 +18,13 @@ cdef inline int view_begin(Tensor y, Tensor x) noexcept:
 
 cdef int bump(Tensor t, uint16_t op) except -1:
     if not t.flags & UNCOUNTED:
-        t.storage.version += 1
-    t.storage.last_op = op
+        t.mem.version += 1
+    t.mem.last_op = op
     return 0
 
 
 cdef int check_writable(Tensor x) except -1:
-    if x.storage.readonly:
+    if x.mem.readonly:
         raise RuntimeError("the tensor's memory is read-only (it was borrowed from a read-only buffer); clone() it before writing")
     if has_internal_overlap(&x.m):
         raise RuntimeError(
@@ -113,7 +113,7 @@ cdef int shape_output(Node n, Meta* m) except -1:
 
 cdef tuple geometry(Tensor x):
     """(sizes, strides, offset) of a tensor in its storage."""
-    return (tuple(shape_tuple(&x.m)), stride_tuple(&x.m), (x.m.data - x.storage.ptr) // ITEMSIZE[x.m.dtype])
+    return (tuple(shape_tuple(&x.m)), stride_tuple(&x.m), (x.m.data - x.mem.ptr) // ITEMSIZE[x.m.dtype])
 
 
 cdef int view_refresh(Tensor x) except -1:
@@ -121,7 +121,7 @@ cdef int view_refresh(Tensor x) except -1:
     cdef Node n
     cdef uint32_t nr = 0
     cdef Tensor b = x.base
-    x.view_version = x.storage.version
+    x.view_version = x.mem.version
     if not b.flags & REQUIRES_GRAD:
         return 0
     n = node_new(&OPS[OP_AS_STRIDED])

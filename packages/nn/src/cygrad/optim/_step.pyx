@@ -91,7 +91,7 @@ cdef class Batch:
         if flat or t.m.flags & CONTIGUOUS:
             return t.m.data
         cdef Tensor copy = tensor_new()
-        copy.storage = op_clone(&copy.m, &t.m, t.m.dtype, True)
+        copy.mem = op_clone(&copy.m, &t.m, t.m.dtype, True)
         self.alive.append(copy)
         if written:
             self.staged.append((t, copy))
@@ -158,7 +158,7 @@ cdef int check_like(Tensor p, Tensor t, str role) except -1:
 
 
 cdef int check_writable(Tensor t) except -1:
-    if t.storage.readonly:
+    if t.mem.readonly:
         raise RuntimeError("an optimizer step cannot write to a tensor whose memory is read-only: clone() it first")
     if has_internal_overlap(&t.m):
         raise RuntimeError(

@@ -128,9 +128,9 @@ def op_kernel(row):
         lines += [f"    if {cast} >= 0 and {cast} != {inputs[0]}.m.dtype:", f"        {inputs[0]} = op_cast({inputs[0]}, {cast})"]
     call = f"ops.op_{row.kernel}({', '.join([f'&{o}.m' for o in outs] + args)})"
     if len(outs) == 1:
-        lines.append(f"    {outs[0]}.storage = {call}")
+        lines.append(f"    {outs[0]}.mem = {call}")
     else:
-        lines.append(f"    {', '.join(o + '.storage' for o in outs)} = {call}")
+        lines.append(f"    {', '.join(o + '.mem' for o in outs)} = {call}")
     if row.grad:
         lines += record_lines(row, outs[0])
     lines.append(f"    return {', '.join(outs)}")
@@ -365,6 +365,10 @@ def nn_text(rows):
     return "\n\n".join(public_text(r, r.name, False, False) for r in rows.values() if "nn" in r.api)
 
 
+def public_names(rows):
+    return f"GENERATED_FUNCTIONS = {[r.name for r in rows.values() if 'function' in r.api]!r}\n"
+
+
 # ---- stubs ----------------------------------------------------------------------------------------------------------------------------------
 
 def stub(row, name, method, in_place):
@@ -434,7 +438,7 @@ def write_autograd(out_dir, source_dir):
     out.mkdir(parents=True, exist_ok=True)
     files = {
         "ops.pxi": ops_text(rows, helpers),
-        "functions.pxi": HEAD + "\n\n" + functions_text(rows) + "\n\n" + nn_text(rows),
+        "functions.pxi": "\n\n".join([HEAD, functions_text(rows), nn_text(rows), public_names(rows)]),
         "tensor_class.pxi": HEAD + (source / "tensor.pxi.in").read_text().replace("    # generated: methods\n", methods_text(rows)),
         "_core.pyi": stub_text(rows, (source / "_core.pyi.in").read_text()),
     }
