@@ -147,7 +147,9 @@ def _conclude(problem, tried, analytical):
     tolerance = problem.atol + problem.rtol * abs(settled)
     if doubt > max(tolerance, 1e-2 * abs(settled)):
         return "The numerical values settle at no step: the function jumps, is noisy or too coarse here.", False
-    if np.min(np.abs(right - left)) > max(tolerance, 1e-3 * abs(settled)):
+    # the two sides of a smooth function come together in proportion to the step, those of a corner do not
+    sides = np.abs(right - left)
+    if sides[k] > max(tolerance, 1e-3 * abs(settled), 8 * rounding[k]) and sides[k] > 0.5 * sides[k - 1]:
         return (
             f"A corner: the derivative is {left[k]:.6g} from the left and {right[k]:.6g} from the right, and finite "
             "differences give the mean. Check at another point."
