@@ -198,7 +198,7 @@ OPTIONS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=1000, deadline=None)
 @given(array=arrays(), options=OPTIONS, records=st.booleans(), flip=st.booleans())
 def test_text_equals_that_of_pytorch(array, options, records, flip):
     torch = pytest.importorskip("torch")

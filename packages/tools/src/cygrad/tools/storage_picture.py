@@ -126,10 +126,10 @@ def show_storage(*tensors, names=None, limit=200):
       t: shape (2, 3), stride (3, 1), offset 0, contiguous
       t.t(): shape (3, 2), stride (1, 3), offset 0
     <BLANKLINE>
-      slot     0   1   2   3   4   5
-      value    0   1   2   3   4   5
-      t      0,0 0,1 0,2 1,0 1,1 1,2
-      t.t()  0,0 1,0 2,0 0,1 1,1 2,1
+      slot    0   1   2   3   4   5
+      value   0   1   2   3   4   5
+      t     0,0 0,1 0,2 1,0 1,1 1,2
+      t.t() 0,0 1,0 2,0 0,1 1,1 2,1
     """
     if not tensors:
         raise ValueError("show_storage: at least one tensor is needed")
