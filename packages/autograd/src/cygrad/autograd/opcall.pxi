@@ -116,7 +116,7 @@ cdef inline Tensor ternary(int op, Tensor a, Tensor b, Tensor c, const double* a
 cdef int record(const OpInfo* o, Tensor y, Tensor a, Tensor b, Tensor c, const double* attr, int in_place) except -1:
     """Makes the node of a pointwise operation: edges, what the needed gradients read, scalar arguments.
 
-    in_place: y is the first input, already written; `a` is then its alias with the history from before.
+    in_place: y is an input, already written; the operand that was y is then an alias with its values and history from before.
     """
     cdef Node n
     cdef Tensor out
@@ -139,8 +139,6 @@ cdef int record(const OpInfo* o, Tensor y, Tensor a, Tensor b, Tensor c, const d
                     reads |= o.saves[2]
         if reads & 1:
             save(n, 0, a)
-            if in_place:
-                n.ver[0] -= 1            # read by the gradient, gone by now: unpack says so
         if reads & 2:
             save(n, 1, b)
         if reads & 4:
@@ -164,7 +162,7 @@ cdef int compute_code(const OpInfo* o, Tensor a, Tensor b, Tensor c) except -1:
     if o.row[code] == NULL and category(code) < 2 and o.row[<int>FLOAT32] != NULL and o.row[<int>INT64] == NULL:
         code = default_dtype()           # a function of real numbers, given integers
     if o.row[code] == NULL:
-        raise RuntimeError(f"{o.name.decode()}: not implemented for dtype {dtype_object(code)}")
+        raise RuntimeError(f"{ROW_NAMES[o.id - 1]}: not implemented for '{dtype_word(code)}' ({dtype_object(code)})")
     return code
 
 
@@ -182,7 +180,8 @@ cdef Tensor operand(const OpInfo* o, int k, Tensor t, int code):
     """Input k as the kernel wants it."""
     if o.kinds & (16 << k):              # a mask
         if t.m.dtype != BOOL:
-            raise RuntimeError(f"{o.name.decode()}: expected a bool tensor as mask, got dtype {dtype_object(t.m.dtype)}")
+            raise RuntimeError(f"{ROW_NAMES[o.id - 1]} expected condition (mask) to be a boolean tensor, but got a tensor with dtype "
+                               f"{dtype_object(t.m.dtype)}")
         return t
     return cast_data(t, code)
 
@@ -297,7 +296,7 @@ cdef int write_in_place(const OpInfo* o, int code, int out_code, Tensor x, Tenso
     for i in range(1, nin + 1):
         if not same_place(&x.m, ms[i]) and may_share_memory(&x.m, ms[i]):
             direct = False
-    before = history_alias(x) if recorded else None
+    before = history_alias(x, reads_target(o, x, a, b, c)) if recorded else None
     if direct:
         run_iter(o.row[code], &x.m, ms, nin, nd, sizes, attr)
     else:
@@ -310,6 +309,18 @@ cdef int write_in_place(const OpInfo* o, int code, int out_code, Tensor x, Tenso
     if recorded:
         record(o, x, before if a is x else a, before if b is x else b, before if c is x else c, attr, 1)
     return 0
+
+
+cdef bint reads_target(const OpInfo* o, Tensor x, Tensor a, Tensor b, Tensor c) noexcept:
+    """Whether some wanted gradient reads the values that x has before it is written: then they are copied first."""
+    cdef int reads = 0
+    if needs(a):
+        reads |= o.saves[0]
+    if b is not None and needs(b):
+        reads |= o.saves[1]
+    if c is not None and needs(c):
+        reads |= o.saves[2]
+    return (reads & 1 and a is x) or (reads & 2 and b is x) or (reads & 4 and c is x)
 
 
 cdef int check_partial_overlap(Tensor x, Tensor t) except -1:
@@ -424,10 +435,10 @@ cdef int64_t int_value(object v) except? -1:
 
 
 cdef bint int_fits(object v, int code):
-    cdef int bits = 8 * ITEMSIZE[code]
+    cdef int64_t most = <int64_t>(<uint64_t>-1 >> (65 - 8 * ITEMSIZE[code]))
     if code == UINT8:
         return 0 <= v <= 255
-    return -(1 << (bits - 1)) <= v < (1 << (bits - 1))
+    return -most - 1 <= v <= most
 
 
 cdef object binary_object(int op, Tensor a, object b, bint swap):
