@@ -55,6 +55,7 @@ cdef class Tensor:
     cdef uint8_t flags
     cdef uint8_t creation
     cdef object __weakref__
+    cdef dict __dict__         # NULL until a user sets an attribute
 
 cdef class Node:
     # owned by tensors and by later nodes; freelist; GC; trashcan

@@ -425,8 +425,8 @@ cdef int run_backward_of(Pass p, int32_t r, Node n) except -1:
     cdef list kept
     cdef int k
     cdef uint32_t nr = 0
-    if n.released:
-        raise RuntimeError(RELEASED)
+    if n.released and n.op.id != OP_FUNCTION:
+        raise RuntimeError(RELEASED)         # a custom Function is asked when it reads what it saved
     if n.hooks is not None and n.hooks.post:
         n.collect = [None if wanted(n, k) else False for k in range(n.n_edges)]
     try:

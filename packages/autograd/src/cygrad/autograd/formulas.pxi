@@ -587,7 +587,7 @@ cdef int copy_in(Tensor x, Tensor src) except -1:
     cdef Tensor before
     cdef bint recorded = recording() and (needs(x) or needs(src))
     check_in_place(x, recorded)
-    before = history_alias(x) if recorded else None
+    before = history_alias(x, False) if recorded else None
     ops.copy_into(&x.m, &src.m)
     bump(x, OP_COPY)
     if recorded and category(x.m.dtype) >= 2:

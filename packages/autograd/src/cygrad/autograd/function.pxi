@@ -13,6 +13,7 @@ cdef class FunctionCtx(Node):
     cdef tuple no_gradient
     cdef list kept                           # (tensor or None, version, output number or -1)
     cdef int n_args
+    cdef tuple tensors                       # which arguments of forward were tensors
     cdef dict __dict__
 
     def save_for_backward(self, *tensors):
@@ -97,25 +98,40 @@ cdef object context_class(object function):
     return cls
 
 
-def apply_function(function, *args):
+cdef tuple bind_defaults(object forward, tuple args, dict kwargs):
+    """All arguments of forward in order, for setup_context, which sees no keywords."""
+    import inspect
+    bound = inspect.signature(forward).bind(*args, **kwargs)
+    bound.apply_defaults()
+    return bound.args
+
+
+def apply_function(function, tuple args, dict kwargs):
     """Runs a custom Function's forward without recording and makes its node; the body of ``Function.apply``."""
     cdef FunctionCtx c
     cdef Tensor t
     cdef int before, k
     cdef bint recorded = False
+    two_step = function.setup_context is not _no_setup()
+    if two_step:
+        args = bind_defaults(function.forward, args, kwargs)
+        kwargs = {}
     cls = context_class(function)
     c = cls.__new__(cls)
     c.op = &OPS[OP_FUNCTION]
     c.materialize_grads = True
     c.owner = function
     c.n_args = len(args)
+    c.tensors = tuple([isinstance(a, Tensor) for a in args])
     c.needs_input_grad = tuple([isinstance(a, Tensor) and needs(<Tensor>a) and True for a in args])
     recorded = recording() and True in c.needs_input_grad
     before = set_recording(False)
     try:
-        if function.setup_context is not _no_setup():
+        if two_step:
             output = function.forward(*args)
             function.setup_context(c, args, output)
+        elif kwargs:
+            output = function.forward(c, *args, **kwargs)
         else:
             output = function.forward(c, *args)
     finally:
@@ -170,7 +186,7 @@ cdef tuple wrap_outputs(FunctionCtx c, tuple args, tuple outputs, bint recorded)
     node_seq += 1
     for k, a in enumerate(args):
         if isinstance(a, Tensor):
-            node_set_edge(c, k, history_alias(<Tensor>a) if id(a) in dirty else <Tensor>a)
+            node_set_edge(c, k, history_alias(<Tensor>a, False) if id(a) in dirty else <Tensor>a)
         else:
             node_put_edge(c, k, None, 0)
     c.outs = []
@@ -243,8 +259,6 @@ cdef int function_backward(Node n, tuple grads) except -1:
             dims_from(shape, &d)
             g = zeros_of(d.n, d.v, code)
         given.append(g)
-    if c.released:
-        raise RuntimeError(RELEASED)
     if _py.all([g is None for g in given]) and not c.materialize_grads and len(given) == 1:
         return 0
     result = c.owner.backward(c, *given)
@@ -257,7 +271,10 @@ cdef int function_backward(Node n, tuple grads) except -1:
         if r is None:
             continue
         if not isinstance(r, Tensor):
-            raise TypeError(f"expected Variable or None (got {kind_of(r)}) as gradient {k} of {type(c).__name__}")
+            raise RuntimeError(f"expected Variable or None (got {kind_of(r)}) as gradient {k} of {type(c).__name__}")
+        if c.tensors[k] is False:
+            raise RuntimeError(f"function {type(c).__name__} returned a gradient different from None at position {k}, but the corresponding forward "
+                               "input was not a Variable")
         pass_grad(n, k, <Tensor>r)
     if not (<Pass>cyg_pass).keep:
         c.kept = None

@@ -31,7 +31,7 @@ class Function:
     """
 
     def __init__(self, *args, **kwargs):
-        raise TypeError(f"{type(self).__name__} should not be instantiated. Methods on autograd functions are all static, so use "
+        raise RuntimeError(f"{type(self).__name__} should not be instantiated. Methods on autograd functions are all static, so use "
                         f"{type(self).__name__}.apply(...)")
 
     @staticmethod
@@ -51,9 +51,9 @@ class Function:
                                   "backward mode AD.")
 
     @classmethod
-    def apply(cls, *args):
-        """Runs forward and records this Function as one node of the graph."""
-        return apply_function(cls, *args)
+    def apply(cls, *args, **kwargs):
+        """Runs forward and records this Function as one node of the graph; keywords go to forward and get no gradient."""
+        return apply_function(cls, args, kwargs)
 
 
 class _NoSecondDerivative(Function):

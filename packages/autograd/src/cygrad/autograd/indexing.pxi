@@ -241,7 +241,7 @@ cdef int fill_in(Tensor x, object value) except -1:
     cdef Tensor before
     cdef bint recorded = recording() and needs(x)
     check_in_place(x, recorded)
-    before = history_alias(x) if recorded else None
+    before = history_alias(x, False) if recorded else None
     ops.fill_number(&x.m, value)
     bump(x, OP_FILL)
     if recorded:
@@ -316,7 +316,7 @@ cdef int put_in(Tensor x, list tensors, Tensor v, bint accumulate) except -1:
             raise RuntimeError(f"Index put requires the source and destination dtypes match, got {dtype_object(x.m.dtype)} for the destination and "
                                f"{dtype_object(v.m.dtype)} for the source.")
     check_in_place(x, recorded)
-    before = history_alias(x) if recorded else None
+    before = history_alias(x, False) if recorded else None
     ops.index_put_into(&x.m, at, count, &v.m, accumulate)
     bump(x, OP_INDEX_PUT)
     if recorded:

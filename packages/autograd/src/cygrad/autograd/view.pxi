@@ -49,7 +49,7 @@ cdef int check_in_place(Tensor x, bint recorded) except -1:
         raise RuntimeError("A view was created in no_grad mode and is being modified inplace with grad mode enabled. "
                            "Make the view and the change both inside, or both outside, of no_grad.")
     if x.creation == VIEW_MULTI:
-        raise RuntimeError("this tensor is one of several views returned by one call (unbind, split, chunk) and is being modified "
+        raise RuntimeError("this tensor is the output of a function that returns multiple views (unbind, split, chunk) and is being modified "
                            "inplace: its siblings could not be differentiated. Use the out-of-place form, or clone() it first.")
     if x.creation == VIEW_FUNCTION:
         raise RuntimeError("this tensor is a view returned by a custom Function and is being modified inplace, which would bypass "
@@ -60,10 +60,15 @@ cdef int check_in_place(Tensor x, bint recorded) except -1:
     return 0
 
 
-cdef Tensor history_alias(Tensor x):
-    """x with the history that it has before an in-place operation: the operation's input."""
-    cdef Tensor y = alias_of(x)
+cdef Tensor history_alias(Tensor x, bint copied):
+    """x with the history that it has before an in-place operation: the operation's input. copied: with its values too."""
+    cdef Tensor y
     cdef uint32_t nr = 0
+    if copied:
+        y = tensor_new()
+        y.mem = ops.op_clone(&y.m, &x.m, x.m.dtype, False)
+    else:
+        y = alias_of(x)
     if needs(x):
         y.fn = gradient_edge(x, &nr)
         y.out_nr = nr
