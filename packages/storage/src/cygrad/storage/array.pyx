@@ -3,15 +3,14 @@ cimport cython
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memset
 from cygrad.storage.core cimport (
-    BOOL, CONTIGUOUS, ITEMSIZE, MAXDIM, MAXOPS, Iter, Loop, Meta, Storage, block_alloc, block_free, broadcast_shapes,
-    default_dtype, dtype_code, dtype_object, has_internal_overlap, is_float, iter_build, iter_run_gil, meta_clear,
-    meta_contig, meta_joint, meta_like, meta_storage, promote, shape_tuple, stride_tuple, view_as_strided, view_diagonal,
-    view_expand, view_narrow, view_permute, view_reshape, view_select, view_slice, view_squeeze, view_transpose,
-    view_unfold, view_unsqueeze, view_view, wrap_dim)
+    BOOL, CONTIGUOUS, ITEMSIZE, MAXDIM, MAXOPS, Iter, Loop, Meta, Storage, broadcast_shapes, default_dtype, dtype_code,
+    dtype_object, has_internal_overlap, is_float, iter_build, iter_run_gil, meta_clear, meta_contig, meta_joint,
+    meta_like, meta_storage, promote, shape_tuple, stride_tuple, view_as_strided, view_diagonal, view_expand,
+    view_narrow, view_permute, view_reshape, view_select, view_slice, view_squeeze, view_transpose, view_unfold,
+    view_unsqueeze, view_view, wrap_dim)
 from cygrad.storage.dispatch cimport kernel
 from cygrad.storage.interop cimport export_buffer, release_buffer, storage_of_buffer
-from cygrad.storage.ops cimport (
-    copy_into, fill_number, item, op_amax, op_amin, op_cat, op_clone, op_mean, op_mm, op_sum, to_list)
+from cygrad.storage.ops cimport copy_into, fill_number, item, op_clone, to_list
 from cygrad.storage.core import device
 from cygrad.storage.dispatch import KERNELS
 
@@ -40,12 +39,14 @@ cdef inline Array beside(Array x):
 cdef int read_ints(object values, int64_t* out) except -1:
     """A tuple or list of int, or one int, as C integers; returns how many."""
     cdef int n = 0
+    cdef Py_ssize_t i      # the one C type that refuses floats
     if not isinstance(values, (tuple, list)):
         values = (values,)
     if len(values) > MAXDIM:
         raise RuntimeError(f"at most {MAXDIM} dimensions are possible, {len(values)} were given")
     for v in values:
-        out[n] = v
+        i = v
+        out[n] = i
         n += 1
     return n
 
@@ -57,12 +58,14 @@ cdef object unpacked(tuple args):
 
 cdef int dims_mask(object dims, int ndim, uint64_t* mask) except -1:
     """One bit for each named dimension; None names all."""
+    cdef Py_ssize_t d
     mask[0] = 0
     if dims is None:
         dims = range(ndim)
     elif not isinstance(dims, (tuple, list)):
         dims = (dims,)
-    for d in dims:
+    for k in dims:
+        d = k
         i = wrap_dim(d, ndim)
         if mask[0] >> <int>i & 1:
             raise RuntimeError(f"dimension {i} appears more than once in {tuple(dims)}")
@@ -177,12 +180,7 @@ cdef class Array:
         return y
 
     @staticmethod
-    def full(sizes, value, dtype=None):
-        """Elements that all equal `value`."""
-        return Array.empty(sizes, dtype=dtype).fill_(value)
-
-    @staticmethod
-    def over(Storage storage not None, dtype, sizes=None, strides=None, offset=0):
+    def over(Storage storage not None, dtype, sizes=None, strides=None, Py_ssize_t offset=0):
         """Elements in an existing storage; by default all of it, as one dimension.
 
         Parameters
@@ -315,7 +313,7 @@ cdef class Array:
         view_permute(&y.m, &self.m, read_ints(unpacked(dims), n), n)
         return y
 
-    def transpose(self, int64_t dim0, int64_t dim1):
+    def transpose(self, Py_ssize_t dim0, Py_ssize_t dim1):
         """Two dimensions exchanged."""
         cdef Array y = beside(self)
         view_transpose(&y.m, &self.m, dim0, dim1)
@@ -329,37 +327,37 @@ cdef class Array:
         view_squeeze(&y.m, &self.m, mask)
         return y
 
-    def unsqueeze(self, int64_t dim):
+    def unsqueeze(self, Py_ssize_t dim):
         """With a dimension of size 1 at `dim`."""
         cdef Array y = beside(self)
         view_unsqueeze(&y.m, &self.m, dim)
         return y
 
-    def select(self, int64_t dim, int64_t index):
+    def select(self, Py_ssize_t dim, Py_ssize_t index):
         """One slice, without its dimension."""
         cdef Array y = beside(self)
         view_select(&y.m, &self.m, dim, index)
         return y
 
-    def slice(self, int64_t dim, int64_t start, int64_t stop, int64_t step=1):
+    def slice(self, Py_ssize_t dim, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t step=1):
         """Elements `start` to `stop` of one dimension, with Python's clamping."""
         cdef Array y = beside(self)
         view_slice(&y.m, &self.m, dim, start, stop, step)
         return y
 
-    def narrow(self, int64_t dim, int64_t start, int64_t length):
+    def narrow(self, Py_ssize_t dim, Py_ssize_t start, Py_ssize_t length):
         """`length` elements of one dimension from `start`."""
         cdef Array y = beside(self)
         view_narrow(&y.m, &self.m, dim, start, length)
         return y
 
-    def diagonal(self, int64_t offset=0, int64_t dim1=0, int64_t dim2=1):
+    def diagonal(self, Py_ssize_t offset=0, Py_ssize_t dim1=0, Py_ssize_t dim2=1):
         """Elements whose indices in two dimensions differ by `offset`, as a new last dimension."""
         cdef Array y = beside(self)
         view_diagonal(&y.m, &self.m, offset, dim1, dim2)
         return y
 
-    def unfold(self, int64_t dim, int64_t size, int64_t step):
+    def unfold(self, Py_ssize_t dim, Py_ssize_t size, Py_ssize_t step):
         """Windows of `size` elements, `step` apart, as a new last dimension."""
         cdef Array y = beside(self)
         view_unfold(&y.m, &self.m, dim, size, step)
@@ -399,7 +397,7 @@ cdef class Array:
         self.storage.version += 1
         return self
 
-    # ---- operations
+    # ---- operations; those that are not pointwise are in cygrad.storage.functions
     @staticmethod
     def call(str name, *arrays, **args):
         """A pointwise operation of the op table, with broadcasting and type promotion.
@@ -431,56 +429,3 @@ cdef class Array:
             raise TypeError(f"{name} takes {len(row.inputs)} arrays ({', '.join(p.name for p in row.inputs)}), got "
                             f"{', '.join(type(a).__name__ for a in arrays) or 'none'}")
         return run_row(row, list(arrays), args)
-
-    def sum(self, dims=None, bint keepdim=False):
-        """Sum over the dimensions `dims`, by default all."""
-        cdef uint64_t mask
-        cdef Array y = Array.__new__(Array)
-        dims_mask(dims, self.m.ndim, &mask)
-        y.storage = op_sum(&y.m, &self.m, mask, keepdim, -1)
-        return y
-
-    def mean(self, dims=None, bint keepdim=False):
-        """Mean over the dimensions `dims`, by default all; RuntimeError for integers."""
-        cdef uint64_t mask
-        cdef Array y = Array.__new__(Array)
-        dims_mask(dims, self.m.ndim, &mask)
-        y.storage = op_mean(&y.m, &self.m, mask, keepdim, -1)
-        return y
-
-    def amax(self, dims=None, bint keepdim=False):
-        """Largest element over the dimensions `dims`, by default all; NaN wins."""
-        cdef uint64_t mask
-        cdef Array y = Array.__new__(Array)
-        dims_mask(dims, self.m.ndim, &mask)
-        y.storage = op_amax(&y.m, &self.m, mask, keepdim)
-        return y
-
-    def amin(self, dims=None, bint keepdim=False):
-        """Smallest element over the dimensions `dims`, by default all; NaN wins."""
-        cdef uint64_t mask
-        cdef Array y = Array.__new__(Array)
-        dims_mask(dims, self.m.ndim, &mask)
-        y.storage = op_amin(&y.m, &self.m, mask, keepdim)
-        return y
-
-    def mm(self, Array other not None):
-        """Product of two matrices."""
-        cdef Array y = Array.__new__(Array)
-        y.storage = op_mm(&y.m, &self.m, &other.m)
-        return y
-
-    @staticmethod
-    def cat(arrays, int64_t dim=0):
-        """Arrays joined along a dimension that they have."""
-        cdef Array y = Array.__new__(Array)
-        cdef list held = list(arrays)
-        cdef Meta** metas = <Meta**>block_alloc(len(held) * sizeof(void*))
-        cdef int i
-        try:
-            for i in range(len(held)):
-                metas[i] = &(<Array?>held[i]).m
-            y.storage = op_cat(&y.m, metas, len(held), dim)
-        finally:
-            block_free(metas, len(held) * sizeof(void*))
-        return y

@@ -1,7 +1,7 @@
 # Memory shared with other libraries, in both directions, without copying.
 from cpython.buffer cimport (
-    Py_buffer, PyBUF_FORMAT, PyBUF_F_CONTIGUOUS, PyBUF_FULL_RO, PyBUF_ND, PyBUF_STRIDES, PyBUF_WRITABLE, PyBuffer_Release,
-    PyObject_CheckBuffer, PyObject_GetBuffer)
+    Py_buffer, PyBUF_FORMAT, PyBUF_F_CONTIGUOUS, PyBUF_FULL_RO, PyBUF_ND, PyBUF_STRIDES, PyBUF_WRITABLE,
+    PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer)
 from libc.stdint cimport int64_t
 from cygrad.storage.core cimport (
     CONTIGUOUS, ITEMSIZE, MAXDIM, Meta, Storage, block_alloc, block_free, dtype_code, dtype_object, meta_clear,
@@ -101,8 +101,8 @@ cdef Storage storage_of_buffer(Meta* y, object obj):
             raise ValueError(f"{name_of(obj)} has the negative stride {strides[d]} at dimension {d}, and tensors with "
                              f"negative strides are not supported; make a copy first, in NumPy with .copy()")
         if strides[d] % view.itemsize:
-            raise ValueError(f"{name_of(obj)} has strides that are not a multiple of the element byte size {view.itemsize}: "
-                             f"{strides[d]} at dimension {d}; make a copy first, in NumPy with .copy()")
+            raise ValueError(f"{name_of(obj)} has strides that are not a multiple of the element byte size "
+                             f"{view.itemsize}: {strides[d]} at dimension {d}; make a copy first, in NumPy with .copy()")
         strides[d] //= view.itemsize
         last += (sizes[d] - 1) * strides[d]
     meta_strided(y, view.ndim, sizes, strides, code, <char*>view.buf)
@@ -138,7 +138,7 @@ def storage_from_buffer(obj):
         meta_clear(&m)
 
 
-def storage_from_bytes(obj, dtype, int64_t count=-1, int64_t offset=0):
+def storage_from_bytes(obj, dtype, Py_ssize_t count=-1, Py_ssize_t offset=0):
     """Share a run of raw bytes, read as elements of `dtype`.
 
     Parameters
@@ -175,12 +175,12 @@ def storage_from_bytes(obj, dtype, int64_t count=-1, int64_t offset=0):
         raise ValueError(f"offset {offset} must not be negative and must lie inside the buffer of {n} bytes")
     if count < 0:
         if (n - offset) % item:
-            raise ValueError(f"{n - offset} bytes follow offset {offset} in the buffer of {n} bytes: no multiple of the "
-                             f"element size {item} of {dtype!r}")
+            raise ValueError(f"{n - offset} bytes follow offset {offset} in the buffer of {n} bytes: no multiple of "
+                             f"the element size {item} of {dtype!r}")
         count = (n - offset) // item
     if count > (n - offset) // item:
-        raise ValueError(f"{count} elements of {item} bytes from offset {offset} were asked for, but the buffer has {n} "
-                         f"bytes")
+        raise ValueError(f"{count} elements of {item} bytes from offset {offset} were asked for, but the buffer has "
+                         f"{n} bytes")
     return storage_borrow(<char*>x.view.buf + offset, count * item, x, x.view.readonly), count
 
 

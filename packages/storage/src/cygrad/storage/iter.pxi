@@ -160,7 +160,7 @@ cdef struct Plan:              # how an iteration is cut into rows: runs of at m
 
 
 cdef void make_plan(Plan* plan, const Iter* it) noexcept nogil:
-    """Rows run along the innermost dimension; if that is very short, along the longest one, in tiles that fit a cache."""
+    """Rows run along the innermost dimension; if that is very short, along the longest one, in tiles."""
     cdef int d
     plan.row = 0
     plan.tile = CHUNK

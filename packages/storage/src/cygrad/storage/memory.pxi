@@ -247,7 +247,7 @@ cdef enum:                 # Storage.kind
 
 
 cdef int out_of_memory(int64_t nbytes) except -1:
-    raise RuntimeError(f"can't allocate memory: you tried to allocate {nbytes} bytes, and {live_bytes} bytes are in use")
+    raise RuntimeError(f"can't allocate memory: you tried to allocate {nbytes} bytes; {live_bytes} bytes are in use")
 
 
 cdef Storage storage_new(int64_t nbytes):
@@ -273,10 +273,10 @@ cdef Storage storage_borrow(char* ptr, int64_t nbytes, object owner, bint readon
 
 cdef int storage_index(Storage s, object index, int64_t* at) except -1:
     """Byte position of a Python index."""
-    cdef int64_t i
+    cdef Py_ssize_t i
     try:
         i = index
-    except OverflowError:
+    except (OverflowError, IndexError):
         i = s.nbytes
     if i < -s.nbytes or i >= s.nbytes:
         raise IndexError(f"index {index} is out of range for a storage of {s.nbytes} bytes")
@@ -301,7 +301,7 @@ cdef class Storage:
         global live_storages
         live_storages += 1
 
-    def __init__(self, int64_t nbytes=0):
+    def __init__(self, Py_ssize_t nbytes=0):
         if self.ptr != NULL or self.kind != EMPTY:
             raise RuntimeError("a storage is initialised once")
         if nbytes < 0:

@@ -1,7 +1,7 @@
 """TypedStorage: a storage read as numbers of one type."""
 
 from .array import Array
-from .core import Storage, dtype
+from .core import Storage, device, dtype
 
 
 class TypedStorage:
@@ -24,7 +24,7 @@ class TypedStorage:
         self.dtype = dtype
 
     @property
-    def device(self):
+    def device(self) -> device:
         """Where the memory lies."""
         return self._storage.device
 
@@ -48,11 +48,12 @@ class TypedStorage:
         """Number of elements."""
         return len(self)
 
-    def tolist(self) -> list:
+    def tolist(self) -> list[float]:
         """The elements as Python numbers."""
-        return self._array.tolist()
+        values: list[float] = self._array.tolist()
+        return values
 
-    def fill_(self, value) -> "TypedStorage":
+    def fill_(self, value: float) -> "TypedStorage":
         """Overwrite all elements with one number."""
         self._array.fill_(value)
         return self
@@ -67,10 +68,10 @@ class TypedStorage:
             raise IndexError(f"index {index} is out of range for a storage of size {len(self)}")
         return self._array.select(0, index)
 
-    def __getitem__(self, index: int):
+    def __getitem__(self, index: int) -> float:
         return self._at(index).item()
 
-    def __setitem__(self, index: int, value) -> None:
+    def __setitem__(self, index: int, value: float) -> None:
         self._at(index).fill_(value)
 
     def __eq__(self, other: object) -> bool:

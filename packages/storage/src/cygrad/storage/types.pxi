@@ -19,6 +19,7 @@ cdef bint dtype_open = False       # instances are made while this module is bei
 cdef int default_code = FLOAT32
 
 
+@cython.final
 cdef class dtype:
     """The type of a tensor's elements; there is exactly one object for each type.
 

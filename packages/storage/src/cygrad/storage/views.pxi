@@ -31,8 +31,8 @@ cdef int resolve_sizes(const Meta* x, int nd, const int64_t* sizes, int64_t* ful
     n = product(nd, full)
     if unknown >= 0:
         if n == 0:
-            raise RuntimeError(f"the -1 in the shape {listed(nd, sizes)} is ambiguous: any size gives its 0 elements; the "
-                               f"input has {x.numel}")
+            raise RuntimeError(f"the -1 in the shape {listed(nd, sizes)} is ambiguous: any size gives its 0 elements; "
+                               f"the input has {x.numel}")
         full[unknown] = x.numel // n
         n *= full[unknown]
     if n != x.numel:
@@ -86,9 +86,9 @@ cdef int view_view(Meta* y, const Meta* x, int nd, const int64_t* sizes) except 
     resolve_sizes(x, nd, sizes, full)
     if not view_strides(x, nd, full, strides):
         raise RuntimeError(
-            f"view: the shape {listed(nd, sizes)} is not compatible with a tensor of size {listed(x.ndim, x.sizes)} and "
-            f"stride {listed(x.ndim, x.strides)}, because it would join dimensions that do not follow each other in memory "
-            f"(the tensor is not contiguous there); use .reshape(...), which copies where it must")
+            f"view: the shape {listed(nd, sizes)} is not compatible with a tensor of size {listed(x.ndim, x.sizes)} "
+            f"and stride {listed(x.ndim, x.strides)}, because it would join dimensions that do not follow each other in "
+            f"memory (the tensor is not contiguous there); use .reshape(...), which copies where it must")
     return meta_strided(y, nd, full, strides, x.dtype, x.data)
 
 
@@ -141,11 +141,12 @@ cdef int view_permute(Meta* y, const Meta* x, int nd, const int64_t* dims) excep
     cdef uint64_t seen = 0
     cdef int d
     if nd != x.ndim:
-        raise RuntimeError(f"permute: {nd} dimensions {listed(nd, dims)} were given for a tensor with {x.ndim} dimensions")
+        raise RuntimeError(f"permute: {nd} dims {listed(nd, dims)} were given for a tensor with {x.ndim} dimensions")
     for d in range(nd):
         order[d] = wrap_dim(dims[d], nd)
         if seen >> order[d] & 1:
-            raise RuntimeError(f"permute: duplicate dims are not allowed: {listed(nd, dims)} has dimension {order[d]} twice")
+            raise RuntimeError(f"permute: duplicate dims are not allowed: {listed(nd, dims)} has dimension {order[d]} "
+                               f"twice")
         seen |= <uint64_t>1 << order[d]
     meta_open(y, nd, x.dtype, x.data)
     for d in range(nd):
@@ -255,8 +256,8 @@ cdef int view_narrow(Meta* y, const Meta* x, int64_t dim, int64_t start, int64_t
     if length < 0:
         raise RuntimeError(f"narrow: length must not be negative, got {length}")
     if start < -size or start > size:
-        raise IndexError(f"narrow: start {start} is out of range for dimension {at} with size {size}, which takes {-size} to "
-                         f"{size}")
+        raise IndexError(f"narrow: start {start} is out of range for dimension {at} with size {size}, which takes "
+                         f"{-size} to {size}")
     if start < 0:
         start += size
     if start > size - length:
@@ -332,6 +333,6 @@ cdef int view_as_strided(Meta* y, const Meta* x, Storage s, int nd, const int64_
     bad |= cyg_add(last, 1, &last) or cyg_mul(last, item, &nbytes)
     if not empty and (bad or nbytes > s.nbytes):
         raise RuntimeError(
-            f"as_strided: sizes {listed(nd, sizes)}, strides {listed(nd, strides)} and storage offset {offset} reach out of "
-            f"bounds for a storage of {s.nbytes} bytes ({s.nbytes // item} elements of {dtype_object(x.dtype)!r})")
+            f"as_strided: sizes {listed(nd, sizes)}, strides {listed(nd, strides)} and storage offset {offset} reach out "
+            f"of bounds for a storage of {s.nbytes} bytes ({s.nbytes // item} elements of {dtype_object(x.dtype)!r})")
     return meta_strided(y, nd, sizes, strides, x.dtype, s.ptr + offset * item)

@@ -1,0 +1,6 @@
+from typing_extensions import Buffer
+
+from .core import Size, Storage, dtype
+
+def storage_from_buffer(obj: Buffer) -> tuple[Storage, Size, tuple[int, ...], dtype]: ...
+def storage_from_bytes(obj: Buffer, dtype: dtype, count: int = -1, offset: int = 0) -> tuple[Storage, int]: ...
