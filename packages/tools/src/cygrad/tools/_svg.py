@@ -1,6 +1,8 @@
 """Small pieces of SVG text: escaping, how wide text will be, numbers without noise."""
 
+import re
 import unicodedata
+from functools import lru_cache
 
 FONT = "Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif"
 MONO = "'DejaVu Sans Mono', Menlo, Consolas, 'Liberation Mono', monospace"
@@ -9,7 +11,12 @@ MONO = "'DejaVu Sans Mono', Menlo, Consolas, 'Liberation Mono', monospace"
 _NARROW = dict.fromkeys("iIjl.,:;'|!` ", 0.36) | dict.fromkeys('frt()[]{}/\\-"', 0.43)
 _WIDE = dict.fromkeys("mwMWQ@%", 0.98) | dict.fromkeys("ABCDEGHKNOPRUVXY&+=<>~×→", 0.8)
 
+_FORBIDDEN = re.compile("[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"})
+_BREAKS = re.compile(r"[^\S ]")
 
+
+@lru_cache(maxsize=4096)
 def text_width(text, size):
     """Return an upper estimate of how wide `text` comes out in a sans-serif font of `size` pixels."""
     return size * sum(_advance(c) for c in text)
@@ -27,27 +34,17 @@ def _advance(c):
 
 def clean(text):
     """Replace what XML cannot contain, even escaped: control characters, lone surrogates, non-characters."""
-    return "".join(c if _allowed(ord(c)) else "\ufffd" for c in text)
-
-
-def _allowed(code):
-    return (
-        code in (0x9, 0xA, 0xD)
-        or 0x20 <= code < 0x7F
-        or 0xA0 <= code < 0xD800
-        or (0xE000 <= code <= 0x10FFFF and code & 0xFFFE != 0xFFFE and not 0xFDD0 <= code <= 0xFDEF)
-    )
+    return _FORBIDDEN.sub("\ufffd", text)
 
 
 def escape(text):
     """Make `text` fit for element content and for quoted attributes."""
-    text = clean(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return text.replace('"', "&quot;").replace("'", "&#39;")
+    return clean(text).translate(_ESCAPES)
 
 
 def shorten(text, limit):
     """Cut the middle out of `text` if it is longer than `limit` characters, and put it on one line."""
-    text = " ".join(text.split()) if any(c.isspace() and c != " " for c in text) else text
+    text = " ".join(text.split()) if _BREAKS.search(text) else text
     if len(text) <= limit:
         return text
     head = (limit - 1) // 2
