@@ -8,7 +8,7 @@ import os
 from cython.parallel cimport prange
 from cpython.list cimport PyList_New, PyList_SET_ITEM
 from cpython.ref cimport Py_INCREF
-from libc.math cimport INFINITY, M_PI, NAN, ceil, cos, fabs, isfinite, log, log1p, pow, sin, sqrt
+from libc.math cimport INFINITY, M_PI, NAN, ceil, cos, fabs, fma, fmaf, isfinite, log, log1p, pow, sin, sqrt
 from libc.stdlib cimport free, malloc
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset, memcmp

@@ -10,13 +10,25 @@ cdef Storage op_full(Meta* y, int nd, const int64_t* sizes, double value, int dt
 
 # ---- ranges
 
-cdef void ramp(element* y, int64_t n, double start, double step, int64_t first, int64_t stride) noexcept nogil:
+cdef void count_up(element* y, int64_t n, int64_t start, int64_t step) noexcept nogil:
     cdef int64_t i
     for i in range(n):
-        if element is float or element is double:
-            y[i] = <element> (start + <double> i * step)
-        else:
-            y[i] = <element> (<uint64_t> first + <uint64_t> i * <uint64_t> stride)
+        y[i] = <element> (<uint64_t> start + <uint64_t> i * <uint64_t> step)
+
+
+cdef void ramp(real* y, int64_t n, double start, double step) noexcept nogil:
+    """PyTorch's rounding: groups of 32 bytes start from an element rounded to their own type, the rest is computed directly."""
+    cdef int64_t i, k, width = 32 // sizeof(real)
+    cdef int64_t whole = n - n % width
+    cdef real base
+    i = 0
+    while i < whole:
+        base = <real> fma(step, <double> i, start)
+        for k in range(width):
+            y[i + k] = <real> fma(step, <double> k, base)
+        i += width
+    for i in range(whole, n):
+        y[i] = <real> fma(step, <double> i, start)
 
 
 cdef object range_length(object start, object end, object step, int code):
@@ -46,6 +58,8 @@ cdef Storage op_arange(Meta* y, object start, object end, object step, int dtype
     if dtype == BOOL:
         no_kernel("arange", dtype)
     if dtype == INT64 and not any(isinstance(v, float) and not isfinite(<double> v) for v in (start, end, step)):
+        if step != 0 and int(step) == 0:
+            raise ValueError(f"arange: the step {step} is 0 as an integer; a nonzero one is wanted for int64")
         start, end, step = int(start), int(end), int(step)
     count = range_length(start, end, step, dtype)
     if count > 0x7fffffffffffffff:
@@ -58,24 +72,28 @@ cdef Storage op_arange(Meta* y, object start, object end, object step, int dtype
     s = allocate_contig(y, 1, &n, dtype)
     with nogil:
         if dtype == INT64:
-            ramp[int64_t](<int64_t*> y.data, n, 0, 0, first, stride)
+            count_up[int64_t](<int64_t*> y.data, n, first, stride)
         elif dtype == INT32:
-            ramp[int32_t](<int32_t*> y.data, n, 0, 0, first, stride)
+            count_up[int32_t](<int32_t*> y.data, n, first, stride)
         elif dtype == UINT8:
-            ramp[uint8_t](<uint8_t*> y.data, n, 0, 0, first, stride)
+            count_up[uint8_t](<uint8_t*> y.data, n, first, stride)
         elif dtype == FLOAT32:
-            ramp[float](<float*> y.data, n, first_real, stride_real, 0, 0)
+            ramp[float](<float*> y.data, n, first_real, stride_real)
         else:
-            ramp[double](<double*> y.data, n, first_real, stride_real, 0, 0)
+            ramp[double](<double*> y.data, n, first_real, stride_real)
     return s
 
 
 cdef void spread(element* y, int64_t n, double start, double end) noexcept nogil:
-    """Symmetric: the second half counts down from `end`, so both ends are exact."""
+    """Symmetric: the second half counts down from `end`, so both ends are exact. float32 steps are rounded to float32, as PyTorch's."""
     cdef int64_t i
     cdef double step = (end - start) / (n - 1) if n > 1 else 0
+    cdef float first = <float> start, last = <float> end, stride = (last - first) / <float> (n - 1) if n > 1 else 0
     for i in range(n):
-        y[i] = <element> (start + step * i if i < n // 2 or n == 1 else end - step * (n - 1 - i))
+        if element is float:
+            y[i] = fmaf(stride, <float> i, first) if i < n // 2 or n == 1 else fmaf(-stride, <float> (n - 1 - i), last)
+        else:
+            y[i] = <element> (fma(step, <double> i, start) if i < n // 2 or n == 1 else fma(-step, <double> (n - 1 - i), end))
 
 
 cdef Storage op_linspace(Meta* y, double start, double end, int64_t steps, int dtype):

@@ -225,6 +225,8 @@ cdef inline element worst(int side, element tag) noexcept nogil:
         return <element> (<int64_t> 0x8000000000000000ULL if side == LARGEST else 0x7FFFFFFFFFFFFFFFLL)
     elif element is int32_t:
         return <element> (<int32_t> 0x80000000U if side == LARGEST else 0x7FFFFFFF)
+    elif element is bool_t:
+        return <element> (0 if side == LARGEST else 1)
     else:
         return <element> (0 if side == LARGEST else 255)
 
