@@ -100,4 +100,9 @@ def test_torch_draws_the_same_numbers(torch, init, oracle, name, dtype):
     ours = getattr(init, name)(torch.empty(9, 6, dtype=getattr(torch, dtype)))
     oracle.manual_seed(5)
     theirs = getattr(oracle.nn.init, name)(oracle.empty(9, 6, dtype=getattr(oracle, dtype)))
-    assert ours.tolist() == pytest.approx(theirs.numpy(), rel=1e-6 if dtype == "float32" else 1e-14)
+    if "uniform" in name:
+        assert ours.tolist() == theirs.tolist()
+    else:  # logarithm and cosine of the normal numbers may differ in the last bits
+        tolerance = 2e-6 if dtype == "float32" else 1e-14
+        pairs = zip(ours.view(-1).tolist(), theirs.view(-1).tolist(), strict=True)
+        assert max(abs(a - b) for a, b in pairs) < tolerance

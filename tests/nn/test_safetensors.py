@@ -210,3 +210,10 @@ def test_writing_through_a_link(safetensors, tensors, path, beyond_pytorch):
     link.symlink_to(path.name)
     safetensors.save_file(tensors, link)
     assert link.is_symlink() and same(safetensors.load_file(path), tensors)
+
+
+def test_a_weights_file_is_as_readable_as_other_files(safetensors, tensors, path, beyond_pytorch):
+    safetensors.save_file(tensors, path)
+    other = path.parent / "other"
+    other.write_bytes(b"")
+    assert path.stat().st_mode == other.stat().st_mode

@@ -27,6 +27,7 @@ from cygrad.utils.data import DataLoader, TensorDataset, random_split
 
 CLASSES = 10
 BATCH = 32
+SMOOTHING = 0.1
 RATE = 2e-3  # of the first epoch; it falls along half a cosine
 
 
@@ -102,10 +103,10 @@ def accuracy(counts):
 
 def train(model, training, held_out, epochs):
     """Trains the network and returns, for each epoch, the loss on the training and on the held-out images."""
-    loss_function = nn.CrossEntropyLoss(label_smoothing=0.1)
+    loss_function = nn.CrossEntropyLoss(label_smoothing=SMOOTHING)
     optimizer = torch.optim.Adam(model.parameters(), lr=RATE)
     losses = []
-    with tqdm(total=epochs * len(training), desc="training", unit="batch", leave=False) as bar:
+    with tqdm(total=epochs * len(training), desc="training", unit="batch", mininterval=0.5) as bar:
         for epoch in range(1, epochs + 1):
             for group in optimizer.param_groups:
                 group["lr"] = RATE * (1 + math.cos(math.pi * (epoch - 1) / epochs)) / 2
@@ -124,7 +125,8 @@ def draw_results(losses, counts, path):
     epochs = range(1, len(losses) + 1)
     for values, label in zip(zip(*losses, strict=True), ("training", "held out"), strict=True):
         left.plot(epochs, values, label=label, marker=".")
-    left.set(xlabel="epoch", ylabel="cross entropy", yscale="log", title="Loss")
+    left.set(xlabel="epoch", ylabel=f"cross entropy, labels smoothed by {SMOOTHING}", title="Loss")
+    left.xaxis.get_major_locator().set_params(integer=True)
     left.grid(alpha=0.3)
     left.legend()
     right.imshow(counts, cmap="Blues")
@@ -165,11 +167,11 @@ def main():
 
     losses = train(model, training, held_out, options.epochs)
 
-    _, counts = evaluate(model, held_out, nn.CrossEntropyLoss())
+    counts = evaluate(model, held_out, nn.CrossEntropyLoss())[1]
     safetensors.save_file(model.state_dict(), weights, {"seed": str(options.seed)})
     loaded = network()
     loaded.load_state_dict(safetensors.load_file(weights))
-    _, loaded_counts = evaluate(loaded, held_out, nn.CrossEntropyLoss())
+    loaded_counts = evaluate(loaded, held_out, nn.CrossEntropyLoss())[1]
     draw_results(losses, counts, curve)
     draw_step(model, training, step)
 

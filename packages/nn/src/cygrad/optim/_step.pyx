@@ -167,13 +167,12 @@ cdef int check_writable(Tensor t) except -1:
     return 0
 
 
-def sgd(list params, dict state, lr, momentum, dampening, weight_decay, bint nesterov, bint maximize):
+def sgd(list params, state, lr, momentum, dampening, weight_decay, bint nesterov, bint maximize):
     """Update parameters that have a gradient by SGD; `state` is the optimizer's."""
     cdef SgdRule rule = SgdRule(lr, momentum, dampening, weight_decay, nesterov, maximize)
     cdef Batch batch = Batch(len(params))
     cdef Tensor p, buffer
     cdef bint fresh
-    cdef dict own
     cdef list created = []
     for p in params:
         if p.grad_ is None:
@@ -192,14 +191,13 @@ def sgd(list params, dict state, lr, momentum, dampening, weight_decay, bint nes
     batch.run(SGD_UPDATE, &rule)
 
 
-def adam(list params, dict state, lr, beta1, beta2, eps, weight_decay, bint decoupled, bint amsgrad, bint maximize):
+def adam(list params, state, lr, beta1, beta2, eps, weight_decay, bint decoupled, bint amsgrad, bint maximize):
     """Update parameters that have a gradient by Adam; `state` is the optimizer's."""
     cdef AdamRule rule = AdamRule(lr, beta1, beta2, eps, weight_decay, decoupled, amsgrad, maximize)
     cdef Batch batch = Batch(len(params))
     cdef Tensor p, step
     cdef Job* job
     cdef double t
-    cdef dict own
     cdef tuple states
     cdef list created = [], counted = []
     for p in params:

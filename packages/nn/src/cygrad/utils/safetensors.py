@@ -80,7 +80,10 @@ def save_file(
         raise IsADirectoryError(errno.EISDIR, "a weights file cannot replace a folder", os.fspath(filename))
     part = os.path.join(folder, f".{name}.{secrets.token_hex(4)}.part")
     try:
+        with open(part, "xb") as file:
+            mode = os.fstat(file.fileno()).st_mode  # what the umask gives; the library itself makes private files
         safetensors.numpy.save_file(arrays, part, metadata=metadata)
+        os.chmod(part, mode)
         _sync(part)
         os.replace(part, target)
         _sync(folder)
