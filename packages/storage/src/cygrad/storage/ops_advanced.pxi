@@ -34,8 +34,9 @@ cdef void index_strides(int64_t* strides, const Meta* index, int ndim) noexcept 
         strides[d] = 0 if e < 0 or index.sizes[e] == 1 else index.strides[e]
 
 
-cdef int64_t add_offsets(int64_t* offsets, int64_t n, const Advanced* a, const Meta* index, int64_t size, int64_t step) noexcept nogil:
-    """offsets[i] += index i, wrapped, times step. Returns the first index outside [-size, size), or `size` if there is none."""
+cdef bint add_offsets(int64_t* offsets, int64_t n, const Advanced* a, const Meta* index, int64_t size, int64_t step,
+                      int64_t* bad) noexcept nogil:
+    """offsets[i] += index i, wrapped, times step. False, and the index in `bad`, at the first one outside [-size, size)."""
     cdef int64_t strides[MAXDIM]
     cdef int64_t at[MAXDIM]
     cdef const int64_t* p = <const int64_t*> index.data
@@ -46,7 +47,8 @@ cdef int64_t add_offsets(int64_t* offsets, int64_t n, const Advanced* a, const M
     for i in range(n):
         v = p[0]
         if v < -size or v >= size:
-            return v
+            bad[0] = v
+            return False
         offsets[i] += (v + size if v < 0 else v) * step
         d = a.ndim - 1
         while d >= 0:
@@ -57,7 +59,7 @@ cdef int64_t add_offsets(int64_t* offsets, int64_t n, const Advanced* a, const M
             p -= at[d] * strides[d]
             at[d] = 0
             d -= 1
-    return size
+    return True
 
 
 cdef int advanced_shape(Advanced* a, Meta* x, Meta** index, int n, Meta* held, list keep) except -1:
@@ -90,7 +92,7 @@ cdef int advanced_shape(Advanced* a, Meta* x, Meta** index, int n, Meta* held, l
 
 cdef int64_t* advanced_offsets(const Advanced* a, Meta* x, Meta** index, int n, Meta* held, int64_t* total) except NULL:
     """Byte offset into x of every index position; IndexError before anything is read or written."""
-    cdef int64_t count = 1, size, bad
+    cdef int64_t count = 1, size, bad = 0
     cdef int64_t* offsets
     cdef int d, k = 0
     for d in range(a.ndim):
@@ -103,8 +105,7 @@ cdef int64_t* advanced_offsets(const Advanced* a, Meta* x, Meta** index, int n, 
         if index[d] == NULL:
             continue
         size = x.sizes[d]
-        bad = add_offsets(offsets, count, a, &held[k], size, x.strides[d] * ITEMSIZE[x.dtype])
-        if bad != size:
+        if not add_offsets(offsets, count, a, &held[k], size, x.strides[d] * ITEMSIZE[x.dtype], &bad):
             free(offsets)
             raise IndexError(f"index {bad} is out of bounds for dimension {d} with size {size}")
         k += 1
