@@ -41,49 +41,63 @@ cdef struct Dims:              # a shape or a list of dimensions, on the stack
     int n
     int64_t v[64]
 
+cdef class NodeExtra
+
+cdef class Extra:
+    # owned by one Tensor; GC
+    cdef dict hooks            # register_hook on a leaf
+    cdef dict after            # register_post_accumulate_grad_hook
+
 cdef class Tensor:
     # owned by Python; freelist; GC; trashcan. Subclassed by Parameter.
     cdef Meta m
-    cdef Storage mem            # the memory; `storage` is the public method
-    cdef Node fn               # grad_fn; stale for a view whose version moved: read it through gradient_edge
+    cdef Storage mem           # the memory; `storage` is the public method
+    cdef Node fn               # grad_fn; stale for a view whose version moved: read it through set_edge or grad_fn
     cdef Tensor base           # of a view; never itself a view
     cdef object grad_          # Tensor or None
-    cdef object extra          # None or Extra: hooks, name
-    cdef void* acc             # borrowed AccumulateGrad of a leaf, which clears it when it dies: no reference cycle
+    cdef Extra extra           # None, or what few tensors have: hooks
+    cdef object attrs          # the instance dict, NULL until a user sets an attribute (see attribute_slot)
+    cdef void* acc             # borrowed AccumulateGrad node, when someone holds one; its LeafLink clears this
+    cdef uint64_t task         # engine: the pass that owns `slot`, 0 when none
+    cdef int32_t slot
     cdef uint32_t out_nr       # which output of fn this is
     cdef uint32_t view_version # storage version at which fn was right, for a view
     cdef uint8_t flags
     cdef uint8_t creation
     cdef object __weakref__
-    cdef dict __dict__         # NULL until a user sets an attribute
 
 cdef class Node:
-    # owned by tensors and by later nodes; freelist; GC; trashcan
+    # owned by tensors and by later nodes; freelist; GC; trashcan. No __dealloc__: it would cost every node 10 ns.
     cdef const OpInfo* op
     cdef uint64_t seq          # creation order in this process: the engine runs the newest first
-    cdef Node e0, e1, e2, e3   # next edges, None where the input needs no gradient
-    cdef list more             # edges 4 and up, as [Node or None, output number] pairs
-    cdef int n_edges
-    cdef uint32_t nr[4]
+    cdef object e0, e1, e2, e3 # where gradients go: the Node that made the input, or the input itself if it is a leaf; None: nowhere
     cdef Tensor s0, s1, s2, s3 # saved inputs 0..2 and output
-    cdef uint32_t ver[4]
-    cdef uint8_t saved         # bit i: slot i was filled
+    cdef object rest           # what an op keeps beyond the slots (lists of ints, geometry of views)
+    cdef NodeExtra x           # None, or what few nodes have
+    cdef int32_t n_edges
+    cdef uint32_t nr[4]        # which output of e_k the input is
+    cdef uint32_t ver[4]       # version of s_k when it was saved
+    cdef uint8_t leaves        # bit k: e_k is a leaf
+    cdef uint8_t saved         # bit k: slot k was filled
     cdef uint8_t released      # saved values were freed by a backward pass
     cdef uint8_t odtype, ondim # of output 0
-    cdef int64_t* osizes       # -> oinl or a heap block
+    cdef int64_t* osizes       # -> oinl or a block that x owns
     cdef int64_t oinl[5]
     cdef double attr[2]
     cdef int64_t iattr[MAXATTR]
-    cdef object rest           # what an op keeps beyond the slots (lists of ints, views geometry)
-    cdef list outs             # (Size, dtype code) per output of a multi-output node, else None
-    cdef object hooks          # None or Hooks
-    cdef list collect          # not None: gradients go here instead of the edges (hooks, CopySlices)
     cdef uint64_t task         # engine: the pass that owns `slot`, 0 when none
     cdef int32_t slot
-    cdef void* leaf            # AccumulateGrad: borrowed; `rest` holds the reference. Cleared by whichever of the two dies first
     cdef object __weakref__
 
+cdef class NodeExtra:
+    # owned by one Node; GC
+    cdef list more             # edges 4 and up: [target, output number, is leaf]
+    cdef list outs             # (Size, dtype code) per output of a node with several, else None
+    cdef list collect          # not None: gradients go here instead of the edges (hooks, CopySlices)
+    cdef object hooks          # None or Hooks
+    cdef object owned          # the block behind osizes; the LeafLink of an AccumulateGrad
+
 cdef Tensor tensor_new()                                   # empty: the caller fills m and storage
-cdef Node gradient_edge(Tensor t, uint32_t* nr)            # None when t needs no gradient
+cdef int set_edge(Node n, int k, Tensor t) except -1       # gradients of input k go to what made t
 cdef bint recording() noexcept
 cdef int bump(Tensor t, uint16_t op) except -1             # counts one in-place write

@@ -1,17 +1,19 @@
 # engine: backward passes. May use: node, opcall, view, formulas.
-# One Pass per call of backward() or grad(): it finds what the roots reach, counts how many gradients each node waits for, and runs
-# the newest ready node first (a heap keyed by creation order; leaves before all). Per-node state is a row of a C array that
-# belongs to the pass; node.slot points at it. A pass inside a pass (or on another thread) that meets a node owned by a live one keeps
+# One Pass per call of backward() or grad(): it finds what the roots reach, counts how many gradients each target (a node, or a leaf)
+# waits for, and runs the newest ready one first (a heap keyed by creation order; leaves before all). A target's state is a row of a C
+# array that belongs to the pass; target.slot points at it. A pass inside a pass (or on another thread) that meets a node owned by a live one keeps
 # its row number in a dict instead: slower, rare, right. A Pass never outlives its call. Everything runs in the caller's thread.
 
-cdef struct Row:                 # a node's state in one pass
-    PyObject* node               # owned
+cdef struct Row:                 # a target's state in one pass
+    PyObject* node               # owned: a Node, or a leaf Tensor
+    uint64_t seq                 # its place in the order; leaves come first
     PyObject* grad               # owned: gradient of output 0, NULL when none arrived
     PyObject* more               # owned: dict output -> gradient, for outputs 1 and up
     int32_t waits                # edges into this node that have not delivered yet
     int32_t next_edge            # walk in progress; afterwards unused
     uint8_t walked               # its edges have been followed (a captured node has a row before that)
     uint8_t needed               # some wanted leaf or input lies behind it
+    uint8_t leaf                 # node is a Tensor
     uint8_t captured             # grad() asks for the gradient that arrives here
 
 cdef extern from *:
@@ -39,63 +41,76 @@ cdef class Pass:
     def __dealloc__(self):
         cdef int32_t i
         for i in range(self.n):
-            if (<Node>self.rows[i].node).task == self.id:
+            if self.rows[i].leaf:
+                if (<Tensor>self.rows[i].node).task == self.id:
+                    (<Tensor>self.rows[i].node).task = 0
+            elif (<Node>self.rows[i].node).task == self.id:
                 (<Node>self.rows[i].node).task = 0
             Py_XDECREF(self.rows[i].grad)
             Py_XDECREF(self.rows[i].more)
-            Py_DECREF(<Node>self.rows[i].node)
+            Py_DECREF(<object>self.rows[i].node)
         free(self.rows)
         free(self.heap)
 
 
-cdef int32_t row_of(Pass p, Node e) except -2:
+cdef inline int32_t row_of(Pass p, object e, bint leaf) except -2:
     """e's row in p, -1 when it has none."""
-    if e.task == p.id:
-        return e.slot
+    if leaf:
+        if (<Tensor>e).task == p.id:
+            return (<Tensor>e).slot
+    elif (<Node>e).task == p.id:
+        return (<Node>e).slot
     if p.aside is not None:
         return p.aside.get(<size_t><void*>e, -1)
     return -1
 
 
-cdef int32_t row_new(Pass p, Node e) except -1:
+cdef int32_t row_new(Pass p, object e, bint leaf) except -1:
     cdef Row* r
     cdef void* grown
+    cdef bint free_slot
     if p.n == p.cap:
-        p.cap = 64 if p.cap == 0 else p.cap * 2
-        grown = realloc(p.rows, p.cap * sizeof(Row))
+        grown = realloc(p.rows, (p.cap * 2 or 64) * sizeof(Row))
         if grown == NULL:
             raise MemoryError()
         p.rows = <Row*>grown
+        p.cap = p.cap * 2 or 64
     r = &p.rows[p.n]
     memset(r, 0, sizeof(Row))
     Py_INCREF(e)
     r.node = <PyObject*>e
-    if e.task == 0:
-        e.task = p.id
-        e.slot = p.n
-    else:
+    r.leaf = leaf
+    r.seq = <uint64_t>-1 if leaf else (<Node>e).seq
+    p.n += 1
+    free_slot = (<Tensor>e).task == 0 if leaf else (<Node>e).task == 0
+    if not free_slot:
         if p.aside is None:
             p.aside = {}
-        p.aside[<size_t><void*>e] = p.n
-    p.n += 1
+        p.aside[<size_t><void*>e] = p.n - 1
+    elif leaf:
+        (<Tensor>e).task = p.id
+        (<Tensor>e).slot = p.n - 1
+    else:
+        (<Node>e).task = p.id
+        (<Node>e).slot = p.n - 1
     return p.n - 1
 
 
 cdef int heap_push(Pass p, int32_t row) except -1:
     cdef int32_t i, up
     cdef void* grown
-    cdef uint64_t seq = (<Node>p.rows[row].node).seq
+    cdef uint64_t seq = p.rows[row].seq
     if p.heap_n == p.heap_cap:
-        p.heap_cap = 64 if p.heap_cap == 0 else p.heap_cap * 2
-        grown = realloc(p.heap, p.heap_cap * sizeof(int32_t))
+        grown = realloc(p.heap, (p.heap_cap * 2 or 64) * sizeof(int32_t))
         if grown == NULL:
             raise MemoryError()
         p.heap = <int32_t*>grown
+        p.heap_cap = p.heap_cap * 2 or 64
     i = p.heap_n
     p.heap_n += 1
     while i > 0:
         up = (i - 1) >> 1
-        if (<Node>p.rows[p.heap[up]].node).seq >= seq:
+        if p.rows[p.heap[up]].seq >= seq:
             break
         p.heap[i] = p.heap[up]
         i = up
@@ -108,14 +123,14 @@ cdef int32_t heap_pop(Pass p) noexcept:
     cdef uint64_t seq
     p.heap_n -= 1
     last = p.heap[p.heap_n]
-    seq = (<Node>p.rows[last].node).seq
+    seq = p.rows[last].seq
     while True:
         child = 2 * i + 1
         if child >= p.heap_n:
             break
-        if child + 1 < p.heap_n and (<Node>p.rows[p.heap[child + 1]].node).seq > (<Node>p.rows[p.heap[child]].node).seq:
+        if child + 1 < p.heap_n and p.rows[p.heap[child + 1]].seq > p.rows[p.heap[child]].seq:
             child += 1
-        if (<Node>p.rows[p.heap[child]].node).seq <= seq:
+        if p.rows[p.heap[child]].seq <= seq:
             break
         p.heap[i] = p.heap[child]
         i = child
@@ -123,44 +138,48 @@ cdef int32_t heap_pop(Pass p) noexcept:
     return top
 
 
-cdef int walk(Pass p, Node root) except -1:
-    """Gives every node that root reaches a row, counts the edges into it, and marks what leads to a wanted gradient. Iterative."""
+cdef int walk(Pass p, object root, bint root_leaf) except -1:
+    """Gives every target that root reaches a row, counts the edges into it, and marks what leads to a wanted gradient. Iterative."""
     cdef int32_t* stack = NULL
     cdef int32_t depth = 0, cap = 0, here, there
     cdef uint32_t nr = 0
-    cdef Node n, e
+    cdef bint leaf = False
+    cdef Node n
     cdef void* grown
-    here = row_of(p, root)
+    here = row_of(p, root, root_leaf)
     if here < 0:
-        here = row_new(p, root)
+        here = row_new(p, root, root_leaf)
     elif p.rows[here].walked:
         return 0
     p.rows[here].walked = 1
+    if root_leaf:
+        p.rows[here].needed |= p.accumulate
+        return 0
     try:
         while True:
             n = <Node>p.rows[here].node
-            if p.rows[here].next_edge == 0:
-                p.rows[here].needed |= p.rows[here].captured or (p.accumulate and n.op is &OP_ACCUMULATE)
             if p.rows[here].next_edge < n.n_edges:
-                e = node_edge(n, p.rows[here].next_edge, &nr)
+                e = edge(n, p.rows[here].next_edge, &nr, &leaf)
                 p.rows[here].next_edge += 1
                 if e is None:
                     continue
-                there = row_of(p, e)
+                there = row_of(p, e, leaf)
                 if there < 0:
-                    there = row_new(p, e)
+                    there = row_new(p, e, leaf)
                 p.rows[there].waits += 1
+                if leaf:
+                    p.rows[there].walked = 1
+                    p.rows[there].needed |= p.accumulate
                 if p.rows[there].walked:
-                    if p.rows[there].needed:
-                        p.rows[here].needed = 1
+                    p.rows[here].needed |= p.rows[there].needed
                     continue
                 p.rows[there].walked = 1
                 if depth == cap:
-                    cap = 64 if cap == 0 else cap * 2
-                    grown = realloc(stack, cap * sizeof(int32_t))
+                    grown = realloc(stack, (cap * 2 or 64) * sizeof(int32_t))
                     if grown == NULL:
                         raise MemoryError()
                     stack = <int32_t*>grown
+                    cap = cap * 2 or 64
                 stack[depth] = here
                 depth += 1
                 here = there
@@ -168,36 +187,32 @@ cdef int walk(Pass p, Node root) except -1:
             if depth == 0:
                 break
             depth -= 1
-            if p.rows[here].needed:
-                p.rows[stack[depth]].needed = 1
+            p.rows[stack[depth]].needed |= p.rows[here].needed
             here = stack[depth]
     finally:
         free(stack)
     return 0
 
 
-cdef Tensor fit(Node n, int k, Node e, uint32_t nr, Tensor g):
-    """The gradient for edge k of n, checked against what the receiving node made: summed to its shape, cast to its dtype."""
-    cdef Meta* m
-    cdef int64_t* sizes
-    cdef int64_t listed[MAXDIM]
+cdef Tensor fit(Node n, int k, object e, bint leaf, uint32_t nr, Tensor g):
+    """The gradient for edge k of n, checked against what the receiving target is: summed to its shape, cast to its dtype."""
+    cdef const int64_t* sizes
+    cdef Dims listed
     cdef int nd, code, i
     cdef bint same
-    if e.op is &OP_ACCUMULATE:
-        m = &(<Tensor>e.rest).m
-        sizes = m.sizes
-        nd = m.ndim
-        code = m.dtype
-    elif nr == 0 and e.outs is None:
-        sizes = e.osizes
-        nd = e.ondim
-        code = e.odtype
+    if leaf:
+        sizes = (<Tensor>e).m.sizes
+        nd = (<Tensor>e).m.ndim
+        code = (<Tensor>e).m.dtype
+    elif not many(<Node>e):
+        sizes = (<Node>e).osizes
+        nd = (<Node>e).ondim
+        code = (<Node>e).odtype
     else:
-        shape, code = e.outs[nr]
-        nd = len(shape)
-        for i in range(nd):
-            listed[i] = shape[i]
-        sizes = listed
+        shape, code = (<Node>e).x.outs[nr]
+        dims_from(shape, &listed)
+        nd = listed.n
+        sizes = listed.v
     same = g.m.ndim == nd
     if same:
         for i in range(nd):
@@ -227,41 +242,44 @@ cdef bint expandable(const int64_t* sizes, int nd, const Meta* g) noexcept:
     return True
 
 
-cdef inline bint wanted(Node n, int k):
+cdef inline list collecting(Node n):
+    """Where n's gradients are collected instead of handed on, or None."""
+    return n.x.collect if n.x is not None else None
+
+
+cdef bint wanted(Node n, int k):
     """Whether a gradient for input k of n goes anywhere in the running pass. Backward functions ask before they compute."""
     cdef uint32_t nr = 0
-    cdef Node e
-    cdef Pass p
+    cdef bint leaf = False
     cdef int32_t r
-    if n.collect is not None:
-        return n.collect[k] is not False
-    e = node_edge(n, k, &nr)
+    if n.x is not None and n.x.collect is not None:
+        return n.x.collect[k] is not False
+    e = edge(n, k, &nr, &leaf)
     if e is None:
         return False
-    p = <Pass>cyg_pass
-    r = row_of(p, e)
-    return r >= 0 and p.rows[r].needed
+    r = row_of(<Pass>cyg_pass, e, leaf)
+    return r >= 0 and (<Pass>cyg_pass).rows[r].needed
 
 
 cdef int pass_grad(Node n, int k, Tensor g) except -1:
     """Backward functions hand each gradient on through this. g None: no gradient."""
     cdef uint32_t nr = 0
-    cdef Node e
+    cdef bint leaf = False
     cdef Pass p
     cdef int32_t r
     if g is None:
         return 0
-    if n.collect is not None:
-        n.collect[k] = g
+    if n.x is not None and n.x.collect is not None:
+        n.x.collect[k] = g
         return 0
-    e = node_edge(n, k, &nr)
+    e = edge(n, k, &nr, &leaf)
     if e is None:
         return 0
     p = <Pass>cyg_pass
-    r = row_of(p, e)
+    r = row_of(p, e, leaf)
     if r < 0 or not p.rows[r].needed:
         return 0
-    return add_to_row(p, r, nr, fit(n, k, e, nr, g))
+    return add_to_row(p, r, nr, fit(n, k, e, leaf, nr, g))
 
 
 cdef int add_to_row(Pass p, int32_t r, uint32_t nr, Tensor g) except -1:
@@ -310,7 +328,7 @@ cdef int accumulate(Tensor leaf, Tensor g, bint sole) except -1:
     """The leaf's turn: hooks, then .grad. sole: nobody else holds g, so it may become .grad itself."""
     cdef Tensor given = g
     if leaf.flags & HAS_HOOKS:
-        g = run_tensor_hooks((<Extra>leaf.extra).hooks, g)
+        g = run_tensor_hooks(leaf.extra.hooks, g)
     if leaf.grad_ is None:
         if sole and g is given and not recording() and stealable(g, leaf):
             leaf.grad_ = g
@@ -321,7 +339,7 @@ cdef int accumulate(Tensor leaf, Tensor g, bint sole) except -1:
     else:
         add_into(<Tensor>leaf.grad_, g)
     if leaf.flags & HAS_HOOKS:
-        for hook in list((<Extra>leaf.extra).after.values()):
+        for hook in list(leaf.extra.after.values()):
             hook(leaf)
     return 0
 
@@ -354,7 +372,7 @@ cdef Tensor run_tensor_hooks(dict hooks, Tensor g):
 
 cdef int apply_hooks_before(Pass p, int32_t r, Node n) except -1:
     """Tensor hooks in order of registration, then retained gradients, then node pre-hooks."""
-    cdef object h = n.hooks
+    cdef object h = n.x.hooks
     cdef Tensor g
     for nr, hooks in h.tensor:
         g = row_get(p, r, nr)
@@ -410,82 +428,105 @@ cdef int row_put(Pass p, int32_t r, int nr, object g) except -1:
     return 0
 
 
-cdef int outputs_of(Node n) noexcept:
-    return len(n.outs) if n.outs is not None else 1
-
-
 cdef tuple row_all(Pass p, int32_t r, Node n):
-    return tuple([row_get(p, r, i) for i in range(outputs_of(n))])
+    return tuple([row_get(p, r, i) for i in range(len(n.x.outs) if many(n) else 1)])
 
 
 cdef int run_backward_of(Pass p, int32_t r, Node n) except -1:
     """Calls n's backward; the gradients leave through pass_grad."""
-    cdef Tensor g = None
-    cdef object hook, out
-    cdef list kept
-    cdef int k
-    cdef uint32_t nr = 0
+    cdef Tensor g
     if n.released and n.op.id != OP_FUNCTION:
         raise RuntimeError(RELEASED)         # a custom Function is asked when it reads what it saved
-    if n.hooks is not None and n.hooks.post:
-        n.collect = [None if wanted(n, k) else False for k in range(n.n_edges)]
+    if n.x is not None and n.x.hooks is not None and n.x.hooks.post:
+        return run_with_hooks(p, r, n)
+    if many(n):
+        return backward_many(n, row_all(p, r, n))
+    g = <Tensor>p.rows[r].grad if p.rows[r].grad != NULL else None
+    if g is not None:
+        row_put(p, r, 0, None)               # n's own reference is now the only one
+        return n.op.backward(n, g)
+    return backward_many(n, (None,)) if n.op.id == OP_FUNCTION else 0
+
+
+cdef int run_with_hooks(Pass p, int32_t r, Node n) except -1:
+    """The same for a node with post-hooks: they see, and may replace, all gradients before any is handed on."""
+    cdef list kept
+    cdef tuple arrived = row_all(p, r, n)
+    cdef int k
+    kept = [None if wanted(n, k) else False for k in range(n.n_edges)]
+    n.x.collect = kept
     try:
-        if n.outs is not None:
-            backward_many(n, row_all(p, r, n))
-        else:
-            g = <Tensor>p.rows[r].grad if p.rows[r].grad != NULL else None
-            if g is not None:
-                row_put(p, r, 0, None)
-                n.op.backward(n, g)
-            elif n.op.id == OP_FUNCTION:
-                backward_many(n, (None,))
-    except BaseException:
-        n.collect = None
-        raise
-    if n.collect is not None:
-        kept = n.collect
-        n.collect = None
-        given = tuple([None if v is False else v for v in kept])
-        for hook in list(n.hooks.post.values()):
-            out = hook(given, (g,) if n.outs is None else row_all(p, r, n))
-            if out is not None:
-                given = out if isinstance(out, tuple) else (out,)
-        for k in range(n.n_edges):
-            if k < len(given) and given[k] is not None and kept[k] is not False:
-                pass_grad(n, k, given[k])
+        if many(n) or (arrived[0] is None and n.op.id == OP_FUNCTION):
+            backward_many(n, arrived)
+        elif arrived[0] is not None:
+            n.op.backward(n, <Tensor>arrived[0])
+    finally:
+        n.x.collect = None
+    given = tuple([None if v is False else v for v in kept])
+    for hook in list(n.x.hooks.post.values()):
+        out = hook(given, arrived)
+        if out is not None:
+            given = out if isinstance(out, tuple) else (out,)
+    for k in range(n.n_edges):
+        if k < len(given) and given[k] is not None and kept[k] is not False:
+            pass_grad(n, k, as_tensor_arg(given[k], node_name(n), "hook result"))
     return 0
 
 
-cdef int run_node(Pass p, int32_t r) except -1:
-    cdef Node n = <Node>p.rows[r].node
-    cdef Node e
-    cdef Tensor g
+cdef int capture(Pass p, int32_t r) except -1:
+    """Stores the gradients that grad() asked for at this target."""
+    cdef Tensor g, leaf
+    for (row, number), positions in p.capture.items():
+        if row != r:
+            continue
+        g = row_get(p, r, number)
+        if p.rows[r].leaf and g is not None:
+            leaf = <Tensor>p.rows[r].node
+            if leaf.flags & HAS_HOOKS:
+                g = run_tensor_hooks(leaf.extra.hooks, g)
+        for i in positions:
+            p.results[i] = g
+    return 0
+
+
+cdef int run_leaf(Pass p, int32_t r) except -1:
+    """Accumulates; hooks that users put on the leaf's AccumulateGrad node run around it."""
+    cdef Tensor leaf = <Tensor>p.rows[r].node
+    cdef PyObject* owned
+    cdef Node acc = <Node>leaf.acc if leaf.acc != NULL else None
+    cdef bint sole
+    if acc is not None and acc.x.hooks is not None:
+        apply_hooks_before(p, r, acc)
+    owned = p.rows[r].grad
+    if owned == NULL:
+        return 0
+    p.rows[r].grad = NULL
+    sole = owned.ob_refcnt == 1
+    try:
+        accumulate(leaf, <Tensor>owned, sole)
+        if acc is not None and acc.x.hooks is not None:
+            for hook in list(acc.x.hooks.post.values()):
+                hook((), (<Tensor>owned,))
+    finally:
+        Py_DECREF(<Tensor>owned)
+    return 0
+
+
+cdef int run_row(Pass p, int32_t r) except -1:
+    cdef Node n
     cdef int32_t t
     cdef uint32_t nr = 0
+    cdef bint leaf = False
     cdef int k
-    cdef bint sole
-    cdef PyObject* owned
-    if n.hooks is not None:
+    if p.rows[r].leaf:
+        if p.rows[r].captured:
+            capture(p, r)
+        return run_leaf(p, r) if p.accumulate else 0
+    n = <Node>p.rows[r].node
+    if n.x is not None and n.x.hooks is not None:
         apply_hooks_before(p, r, n)
     if p.rows[r].captured:
-        for (row, number), positions in p.capture.items():
-            if row == r:
-                g = row_get(p, r, number)
-                if n.op is &OP_ACCUMULATE and g is not None and (<Tensor>n.rest).flags & HAS_HOOKS:
-                    g = run_tensor_hooks((<Extra>(<Tensor>n.rest).extra).hooks, g)
-                for i in positions:
-                    p.results[i] = g
-        g = None
-    if n.op is &OP_ACCUMULATE:
-        if p.accumulate and p.rows[r].needed and p.rows[r].grad != NULL:
-            owned = p.rows[r].grad
-            p.rows[r].grad = NULL
-            sole = owned.ob_refcnt == 1
-            try:
-                accumulate(<Tensor>n.rest, <Tensor>owned, sole)
-            finally:
-                Py_DECREF(<Tensor>owned)
-        return 0
+        capture(p, r)
     if behind_needed(p, n):
         run_backward_of(p, r, n)
         if not p.keep:
@@ -494,10 +535,10 @@ cdef int run_node(Pass p, int32_t r) except -1:
     Py_XDECREF(p.rows[r].more)
     p.rows[r].more = NULL
     for k in range(n.n_edges):
-        e = node_edge(n, k, &nr)
+        e = edge(n, k, &nr, &leaf)
         if e is None:
             continue
-        t = row_of(p, e)
+        t = row_of(p, e, leaf)
         if t < 0:
             continue
         p.rows[t].waits -= 1
@@ -509,53 +550,54 @@ cdef int run_node(Pass p, int32_t r) except -1:
 cdef bint behind_needed(Pass p, Node n):
     """Whether some edge of n leads to a wanted gradient (n itself may be wanted and nothing behind it)."""
     cdef uint32_t nr = 0
+    cdef bint leaf = False
     cdef int k
     cdef int32_t t
-    cdef Node e
+    if p.capture is None:
+        return True                          # nothing is captured: a needed node is needed for what lies behind it
     for k in range(n.n_edges):
-        e = node_edge(n, k, &nr)
+        e = edge(n, k, &nr, &leaf)
         if e is not None:
-            t = row_of(p, e)
+            t = row_of(p, e, leaf)
             if t >= 0 and p.rows[t].needed:
                 return True
     return False
 
 
 cdef list run_pass(list roots, bint keep, bint create, list inputs):
-    """roots: (Node, output, gradient), emptied here so that nobody else holds the gradients.
-    inputs: (Node, output) whose gradients are returned, by position (None where nothing arrived); None: accumulate into all leaves.
+    """roots: (target, output, is leaf, gradient), emptied here so that nobody else holds the gradients.
+    inputs: (target, output, is leaf) whose gradients are returned, by position (None where nothing arrived); None: accumulate into all
+    leaves.
     """
     global pass_count, cyg_pass
     cdef Pass p = Pass.__new__(Pass)
-    cdef Node n
     cdef Tensor g
     cdef int32_t r
     cdef int before
     cdef void* outer = cyg_pass
+    cdef list first = []
     pass_count += 1
     p.id = pass_count
     p.keep = keep
     p.accumulate = inputs is None
     if inputs is not None:
         mark_inputs(p, inputs)
-    for n, nr, g in roots:
-        walk(p, n)
+    for e, nr, leaf, g in roots:
+        walk(p, e, leaf)
+        first.append(row_of(p, e, leaf))
     before = set_recording(create)
     cyg_pass = <void*>p
     try:
-        for n, nr, g in roots:
-            add_to_row(p, row_of(p, n), nr, g)
-        seen = set()
-        for n, nr, g in roots:
-            r = row_of(p, n)
-            if p.rows[r].waits == 0 and r not in seen and p.rows[r].needed:
-                seen.add(r)
-                heap_push(p, r)
+        for e, nr, leaf, g in roots:
+            add_to_row(p, row_of(p, e, leaf), nr, g)
         roots.clear()
-        n = None
+        e = None
         g = None
+        for r in dict.fromkeys(first):
+            if p.rows[r].waits == 0 and p.rows[r].needed:
+                heap_push(p, r)
         while p.heap_n:
-            run_node(p, heap_pop(p))
+            run_row(p, heap_pop(p))
             PyErr_CheckSignals()
     finally:
         cyg_pass = outer
@@ -564,14 +606,13 @@ cdef list run_pass(list roots, bint keep, bint create, list inputs):
 
 
 cdef int mark_inputs(Pass p, list inputs) except -1:
-    cdef Node n
     cdef int32_t r
     p.capture = {}
     p.results = [None] * len(inputs)
-    for i, (n, nr) in enumerate(inputs):
-        r = row_of(p, n)
+    for i, (e, nr, leaf) in enumerate(inputs):
+        r = row_of(p, e, leaf)
         if r < 0:
-            r = row_new(p, n)
+            r = row_new(p, e, leaf)
         p.rows[r].captured = 1
         p.rows[r].needed = 1
         p.capture.setdefault((r, nr), []).append(i)

@@ -5,23 +5,20 @@
 cdef int edge_sizes(Node n, int k, Dims* d) except -1:
     """Shape of input k of n, as its maker declared it."""
     cdef uint32_t nr = 0
-    cdef Node e = node_edge(n, k, &nr)
-    cdef int i
-    cdef Tensor leaf
-    if e.op is &OP_ACCUMULATE:
-        leaf = <Tensor>e.rest
-        d.n = leaf.m.ndim
-        for i in range(d.n):
-            d.v[i] = leaf.m.sizes[i]
-    elif e.outs is None:
-        d.n = e.ondim
-        for i in range(d.n):
-            d.v[i] = e.osizes[i]
+    cdef bint leaf = False
+    cdef int i, nd
+    cdef const int64_t* sizes
+    target = edge(n, k, &nr, &leaf)
+    if not leaf and many(<Node>target):
+        return dims_from((<Node>target).x.outs[nr][0], d)
+    if leaf:
+        d.n = (<Tensor>target).m.ndim
+        sizes = (<Tensor>target).m.sizes
     else:
-        shape = e.outs[nr][0]
-        d.n = len(shape)
-        for i in range(d.n):
-            d.v[i] = shape[i]
+        d.n = (<Node>target).ondim
+        sizes = (<Node>target).osizes
+    for i in range(d.n):
+        d.v[i] = sizes[i]
     return 0
 
 
@@ -108,7 +105,7 @@ cdef Tensor op_contiguous(Tensor x):
     y.mem = ops.op_clone(&y.m, &x.m, x.m.dtype, True)
     if cyg_mode == 0 and needs(x):
         n = node_new(&OPS[OP_CLONE])
-        node_set_edge(n, 0, x)
+        set_edge(n, 0, x)
         node_set_output(n, y)
     return y
 
@@ -120,7 +117,7 @@ cdef Tensor op_clone(Tensor x):
     y.mem = ops.op_clone(&y.m, &x.m, x.m.dtype, False)
     if cyg_mode == 0 and needs(x):
         n = node_new(&OPS[OP_CLONE])
-        node_set_edge(n, 0, x)
+        set_edge(n, 0, x)
         node_set_output(n, y)
     return y
 
@@ -340,7 +337,7 @@ cdef Tensor embed(Tensor g, const Dims* sizes, Meta* place):
         meta_clear(&part)
     if cyg_mode == 0 and needs(g):
         n = node_new(&OPS[OP_EMBED])
-        node_set_edge(n, 0, g)
+        set_edge(n, 0, g)
         n.rest = (shape_tuple(&g.m), tuple([place.strides[i] for i in range(place.ndim)]), offset)
         node_set_output(n, y)
     return y
@@ -452,7 +449,7 @@ cdef Tensor op_as_strided(Tensor x, const Dims* sizes, const Dims* strides, int6
     view_begin(y, x)
     if cyg_mode == 0 and needs(x):
         n = node_new(&OPS[OP_AS_STRIDED])
-        node_set_edge(n, 0, x)
+        set_edge(n, 0, x)
         n.rest = (geometry(y), geometry(x))
         node_set_output(n, y)
     return y
@@ -524,15 +521,15 @@ cdef int bw_copy_slices(Node n, Tensor g) except -1:
     dims_from(view[0], &sizes)
     dims_from(view[1], &strides)
     part = op_as_strided(whole, &sizes, &strides, view[2] - low + offset)
-    f.collect = [want0 if k == 0 else wanted(n, k) for k in range(f.n_edges)]
-    f.collect = [None if w else False for w in f.collect]
+    extra(f).collect = [want0 if k == 0 else wanted(n, k) for k in range(f.n_edges)]
+    extra(f).collect = [None if w else False for w in extra(f).collect]
     try:
         if f.released:
             raise RuntimeError(RELEASED)
         f.op.backward(f, op_clone(part))
-        grads = f.collect
+        grads = extra(f).collect
     finally:
-        f.collect = None
+        extra(f).collect = None
     if want0:
         if grads[0] is not None:
             inner = fit_slice(<Tensor>grads[0], view[0], part)
@@ -576,7 +573,7 @@ cdef Tensor copy_of(Tensor g, const Dims* sizes, const Dims* strides):
     ops.copy_into(&y.m, &g.m)
     if cyg_mode == 0 and needs(g):
         n = node_new(&OPS[OP_CLONE])
-        node_set_edge(n, 0, g)
+        set_edge(n, 0, g)
         node_set_output(n, y)
     return y
 
@@ -592,8 +589,8 @@ cdef int copy_in(Tensor x, Tensor src) except -1:
     bump(x, OP_COPY)
     if recorded and category(x.m.dtype) >= 2:
         n = node_new(&OPS[OP_COPY])
-        node_set_edge(n, 0, before)
-        node_set_edge(n, 1, src)
+        set_edge(n, 0, before)
+        set_edge(n, 1, src)
         n.odtype = x.m.dtype
         rebase(x, n)
     return 0
@@ -643,7 +640,7 @@ cdef Tensor op_cat(list xs, int64_t dim):
         n.rest = tuple([(<Tensor>t).m.sizes[dim] if (<Tensor>t).m.ndim == y.m.ndim else 0 for t in xs])
         for k in range(count):
             t = <Tensor>xs[k]
-            node_set_edge(n, k, t if t.m.ndim == y.m.ndim else None)
+            set_edge(n, k, t if t.m.ndim == y.m.ndim else None)
         node_set_output(n, y)
     return y
 

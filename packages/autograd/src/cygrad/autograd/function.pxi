@@ -186,20 +186,20 @@ cdef tuple wrap_outputs(FunctionCtx c, tuple args, tuple outputs, bint recorded)
     node_seq += 1
     for k, a in enumerate(args):
         if isinstance(a, Tensor):
-            node_set_edge(c, k, history_alias(<Tensor>a, False) if id(a) in dirty else <Tensor>a)
+            set_edge(c, k, history_alias(<Tensor>a, False) if id(a) in dirty else <Tensor>a)
         else:
-            node_put_edge(c, k, None, 0)
-    c.outs = []
+            put_edge(c, k, None, 0, False)
+    extra(c).outs = []
     result = []
     for i, o in enumerate(outputs):
         if not isinstance(o, Tensor):
-            c.outs.append(((), FLOAT32))
+            extra(c).outs.append(((), FLOAT32))
             result.append(o)
             continue
         y = <Tensor>o
         if id(o) in inputs and id(o) not in dirty:
             y = view_of_input(y)
-        c.outs.append((shape_tuple(&y.m), <int>y.m.dtype))
+        extra(c).outs.append((shape_tuple(&y.m), <int>y.m.dtype))
         if id(o) not in plain and category(y.m.dtype) >= 2:
             attach(c, y, i, id(o) in dirty)
         elif id(o) in plain and id(o) not in dirty:
@@ -213,7 +213,7 @@ cdef tuple wrap_outputs(FunctionCtx c, tuple args, tuple outputs, bint recorded)
 
 cdef int attach(FunctionCtx c, Tensor y, int i, bint was_dirty) except -1:
     if was_dirty and y.base is not None:
-        if len(c.outs) > 1:
+        if len(extra(c).outs) > 1:
             raise RuntimeError(f"{c.owner.__name__}: a view that is modified in place must be the Function's only output")
         rebase(y, c)
         return 0
@@ -255,7 +255,7 @@ cdef int function_backward(Node n, tuple grads) except -1:
     cdef int k
     for i, g in enumerate(grads):
         if g is None and c.materialize_grads:
-            shape, code = c.outs[i]
+            shape, code = extra(c).outs[i]
             dims_from(shape, &d)
             g = zeros_of(d.n, d.v, code)
         given.append(g)
@@ -273,7 +273,7 @@ cdef int function_backward(Node n, tuple grads) except -1:
         if not isinstance(r, Tensor):
             raise RuntimeError(f"expected Variable or None (got {kind_of(r)}) as gradient {k} of {type(c).__name__}")
         if c.tensors[k] is False:
-            raise RuntimeError(f"function {type(c).__name__} returned a gradient different from None at position {k}, but the corresponding forward "
+            raise RuntimeError(f"function {type(c).__name__} returned a gradient different from None at position {k + 1}, but the corresponding forward "
                                "input was not a Variable")
         pass_grad(n, k, <Tensor>r)
     if not (<Pass>cyg_pass).keep:

@@ -246,7 +246,7 @@ cdef int fill_in(Tensor x, object value) except -1:
     bump(x, OP_FILL)
     if recorded:
         n = node_new(&OPS[OP_FILL])
-        node_set_edge(n, 0, before)
+        set_edge(n, 0, before)
         rebase(x, n)
     return 0
 
@@ -281,7 +281,7 @@ cdef Tensor op_index(Tensor x, list tensors):
     y.mem = ops.op_index(&y.m, &x.m, at, count)
     if cyg_mode == 0 and needs(x):
         n = node_new(&OPS[OP_INDEX])
-        node_set_edge(n, 0, x)
+        set_edge(n, 0, x)
         n.rest = frozen_indices(tensors)
         node_set_output(n, y)
     return y
@@ -321,8 +321,8 @@ cdef int put_in(Tensor x, list tensors, Tensor v, bint accumulate) except -1:
     bump(x, OP_INDEX_PUT)
     if recorded:
         n = node_new(&OPS[OP_INDEX_PUT])
-        node_set_edge(n, 0, before)
-        node_set_edge(n, 1, v)
+        set_edge(n, 0, before)
+        set_edge(n, 1, v)
         n.rest = frozen_indices(tensors)
         n.iattr[0] = accumulate
         rebase(x, n)
@@ -390,7 +390,7 @@ cdef int many_outputs(int op, Tensor x, list parts, int64_t dim) except -1:
     if not parts or cyg_mode != 0 or not needs(x) or category(x.m.dtype) < 2:
         return 0
     n = node_new(&OPS[op])
-    node_set_edge(n, 0, x)
+    set_edge(n, 0, x)
     n.iattr[0] = dim
     node_set_outputs(n, parts)
     return 0
@@ -399,10 +399,10 @@ cdef int many_outputs(int op, Tensor x, list parts, int64_t dim) except -1:
 cdef int node_set_outputs(Node n, list ys) except -1:
     cdef Tensor y
     cdef int i = 0
-    n.outs = []
+    extra(n).outs = []
     for part in ys:
         y = <Tensor>part
-        n.outs.append((shape_tuple(&y.m), <int>y.m.dtype))
+        extra(n).outs.append((shape_tuple(&y.m), <int>y.m.dtype))
         y.fn = n
         y.out_nr = i
         y.flags |= REQUIRES_GRAD
@@ -421,7 +421,7 @@ cdef int backward_many(Node n, tuple grads) except -1:
     parts = []
     for i, g in enumerate(grads):
         if g is None:
-            shape, code = n.outs[i]
+            shape, code = extra(n).outs[i]
             dims_from(shape, &d)
             g = zeros_of(d.n, d.v, code)
         parts.append(op_unsqueeze(<Tensor>g, n.iattr[0]) if n.op.id == OP_UNBIND else g)

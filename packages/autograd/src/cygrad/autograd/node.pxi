@@ -22,6 +22,35 @@ class Hooks:
         self.retain = {}        # output number -> weak reference to the tensor whose .grad is kept
 
 
+cdef class NodeExtra:
+    pass
+
+
+@cython.final
+cdef class SizesBlock:
+    # owned by the NodeExtra of a node whose output has more than INLINE dimensions
+    cdef int64_t* at
+
+    def __dealloc__(self):
+        free(self.at)
+
+
+@cython.final
+@cython.no_gc_clear
+cdef class LeafLink:
+    # owned by the AccumulateGrad node of a leaf. The collector must not clear it: its death is what ends leaf.acc.
+    cdef Tensor leaf
+
+    def __dealloc__(self):
+        self.leaf.acc = NULL
+
+
+cdef NodeExtra extra(Node n):
+    if n.x is None:
+        n.x = NodeExtra.__new__(NodeExtra)
+    return n.x
+
+
 @cython.freelist(512)
 @cython.trashcan(True)
 cdef class Node:
@@ -29,13 +58,6 @@ cdef class Node:
 
     def __init__(self):
         raise TypeError("graph nodes are made by recorded operations, they cannot be constructed")
-
-    def __dealloc__(self):
-        if self.leaf != NULL:
-            (<Tensor>self.leaf).acc = NULL
-            self.leaf = NULL
-        if self.osizes != NULL and self.osizes != self.oinl:
-            free(self.osizes)
 
     def name(self):
         """The operation, as PyTorch names it: ``MulBackward0``, ``AccumulateGrad``."""
@@ -47,11 +69,12 @@ cdef class Node:
     @property
     def next_functions(self):
         """Pairs (node, which of its outputs) that gradients of the inputs go to; (None, 0) where none is needed."""
-        cdef uint32_t k = 0
+        cdef uint32_t nr = 0
+        cdef bint leaf = False
         out = []
         for i in range(self.n_edges):
-            e = node_edge(self, i, &k)
-            out.append((e, k if e is not None else 0))
+            e = edge(self, i, &nr, &leaf)
+            out.append((None, 0) if e is None else (accumulate_node(<Tensor>e), 0) if leaf else (e, nr))
         return tuple(out)
 
     @property
@@ -68,8 +91,8 @@ cdef class Node:
     @property
     def _output_meta(self):
         """((shape, dtype), ...) of the outputs that this node made."""
-        if self.outs is not None:
-            return tuple((s, dtype_object(c)) for s, c in self.outs)
+        if many(self):
+            return tuple((s, dtype_object(c)) for s, c in self.x.outs)
         if self.op is &OP_ACCUMULATE:
             return ((shape_tuple(&(<Tensor>self.rest).m), dtype_object((<Tensor>self.rest).m.dtype)),)
         return ((Size([self.osizes[i] for i in range(self.ondim)]), dtype_object(self.odtype)),)
@@ -128,27 +151,42 @@ cdef int node_set_output(Node n, Tensor y) except -1:
     return 0
 
 
-cdef inline Node node_edge(Node n, int k, uint32_t* nr):
+cdef inline bint many(Node n) noexcept:
+    """Whether n made several outputs."""
+    return n.x is not None and n.x.outs is not None
+
+
+cdef inline object edge(Node n, int k, uint32_t* nr, bint* leaf):
+    """Where the gradient of input k goes: a Node and its output number, or a leaf Tensor, or None."""
+    cdef list more
     if k < 4:
         nr[0] = n.nr[k]
+        leaf[0] = n.leaves >> k & 1
         return n.e0 if k == 0 else n.e1 if k == 1 else n.e2 if k == 2 else n.e3
-    pair = n.more[k - 4]
-    nr[0] = pair[1]
-    return pair[0]
+    more = n.x.more[k - 4]
+    nr[0] = more[1]
+    leaf[0] = more[2]
+    return more[0]
 
 
-cdef int node_set_edge(Node n, int k, Tensor t) except -1:
-    """Edge k goes to what made t; none when t needs no gradient."""
-    cdef uint32_t nr = 0
-    cdef Node e = gradient_edge(t, &nr) if t is not None else None
-    return node_put_edge(n, k, e, nr)
+cdef int set_edge(Node n, int k, Tensor t) except -1:
+    """Edge k goes to what made t; nowhere when t is None or needs no gradient."""
+    if t is None or not needs(t):
+        return put_edge(n, k, None, 0, False)
+    if t.base is not None and t.view_version != t.mem.version:
+        view_refresh(t)
+    if t.fn is not None:
+        return put_edge(n, k, t.fn, t.out_nr, False)
+    return put_edge(n, k, t, 0, True)
 
 
-cdef int node_put_edge(Node n, int k, Node e, uint32_t nr) except -1:
+cdef int put_edge(Node n, int k, object e, uint32_t nr, bint leaf) except -1:
+    cdef NodeExtra x
     if k >= n.n_edges:
         n.n_edges = k + 1
     if k < 4:
         n.nr[k] = nr
+        n.leaves = n.leaves | (1 << k) if leaf else n.leaves & ~(1 << k)
         if k == 0:
             n.e0 = e
         elif k == 1:
@@ -158,23 +196,27 @@ cdef int node_put_edge(Node n, int k, Node e, uint32_t nr) except -1:
         else:
             n.e3 = e
         return 0
-    if n.more is None:
-        n.more = []
-    while len(n.more) < k - 3:
-        n.more.append([None, 0])
-    n.more[k - 4] = [e, nr]
+    x = extra(n)
+    if x.more is None:
+        x.more = []
+    while len(x.more) < k - 3:
+        x.more.append([None, 0, False])
+    x.more[k - 4] = [e, nr, leaf]
     return 0
 
 
 cdef Node accumulate_node(Tensor leaf):
-    """The leaf's AccumulateGrad: one for as long as any graph holds it."""
+    """The leaf's AccumulateGrad, for those who look at the graph: one for as long as somebody holds it. The graph itself does not
+    need it; its edges point to the leaf."""
     cdef Node n
+    cdef LeafLink link
     if leaf.acc != NULL:
         return <Node>leaf.acc
     n = node_new(&OP_ACCUMULATE)
-    n.seq = <uint64_t>-1                # leaves go first: their memory is wanted early
     n.rest = leaf
-    n.leaf = <void*>leaf
+    link = LeafLink.__new__(LeafLink)
+    link.leaf = leaf
+    extra(n).owned = link
     leaf.acc = <void*>n
     return n
 
@@ -182,18 +224,6 @@ cdef Node accumulate_node(Tensor leaf):
 cdef inline bint needs(Tensor t) noexcept:
     """Whether t needs a gradient; a view does when its base does, which may have come later."""
     return t.flags & REQUIRES_GRAD != 0 or (t.base is not None and t.base.flags & REQUIRES_GRAD != 0)
-
-
-cdef Node gradient_edge(Tensor t, uint32_t* nr):
-    if not needs(t):
-        return None
-    if t.base is not None and t.view_version != t.mem.version:
-        view_refresh(t)
-    if t.fn is not None:
-        nr[0] = t.out_nr
-        return t.fn
-    nr[0] = 0
-    return accumulate_node(t)
 
 
 cdef Tensor alias_of(Tensor t):
@@ -264,9 +294,10 @@ cdef void node_release(Node n) noexcept:
 
 
 cdef object node_hooks(Node n):
-    if n.hooks is None:
-        n.hooks = Hooks()
-    return n.hooks
+    cdef NodeExtra x = extra(n)
+    if x.hooks is None:
+        x.hooks = Hooks()
+    return x.hooks
 
 
 cdef class RemovableHandle:

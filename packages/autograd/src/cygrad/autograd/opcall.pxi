@@ -113,6 +113,33 @@ cdef inline Tensor ternary(int op, Tensor a, Tensor b, Tensor c, const double* a
     return pointwise(op, 3, a, b, c, attr, None)
 
 
+cdef inline int edge_of_operand(Node n, int k, Tensor t, int reads):
+    """Edge k to t; returns the saved slots that its gradient reads, none when t needs no gradient."""
+    n.n_edges = k + 1
+    if not needs(t):
+        return 0
+    if t.flags & REQUIRES_GRAD and t.base is None:       # set_edge for the usual case, inline
+        if t.fn is None:
+            n.leaves |= 1 << k
+            if k == 0:
+                n.e0 = t
+            elif k == 1:
+                n.e1 = t
+            else:
+                n.e2 = t
+        else:
+            n.nr[k] = t.out_nr
+            if k == 0:
+                n.e0 = t.fn
+            elif k == 1:
+                n.e1 = t.fn
+            else:
+                n.e2 = t.fn
+    else:
+        set_edge(n, k, t)
+    return reads
+
+
 cdef int record(const OpInfo* o, Tensor y, Tensor a, Tensor b, Tensor c, const double* attr, int in_place) except -1:
     """Makes the node of a pointwise operation: edges, what the needed gradients read, scalar arguments.
 
@@ -123,20 +150,11 @@ cdef int record(const OpInfo* o, Tensor y, Tensor a, Tensor b, Tensor c, const d
     cdef int need = 0, reads = 0
     if not (o.out_bool or category(y.m.dtype) < 2):
         n = node_new(o)
-        if needs(a):
-            n.e0 = gradient_edge(a, &n.nr[0])
-            reads |= o.saves[0]
-        n.n_edges = 1
+        reads = edge_of_operand(n, 0, a, o.saves[0])
         if b is not None:
-            n.n_edges = 2
-            if needs(b):
-                n.e1 = gradient_edge(b, &n.nr[1])
-                reads |= o.saves[1]
+            reads |= edge_of_operand(n, 1, b, o.saves[1])
             if c is not None:
-                n.n_edges = 3
-                if needs(c):
-                    n.e2 = gradient_edge(c, &n.nr[2])
-                    reads |= o.saves[2]
+                reads |= edge_of_operand(n, 2, c, o.saves[2])
         if reads & 1:
             save(n, 0, a)
         if reads & 2:

@@ -63,15 +63,16 @@ cdef int check_in_place(Tensor x, bint recorded) except -1:
 cdef Tensor history_alias(Tensor x, bint copied):
     """x with the history that it has before an in-place operation: the operation's input. copied: with its values too."""
     cdef Tensor y
-    cdef uint32_t nr = 0
     if copied:
         y = tensor_new()
         y.mem = ops.op_clone(&y.m, &x.m, x.m.dtype, False)
     else:
         y = alias_of(x)
     if needs(x):
-        y.fn = gradient_edge(x, &nr)
-        y.out_nr = nr
+        if x.base is not None and x.view_version != x.mem.version:
+            view_refresh(x)
+        y.fn = x.fn
+        y.out_nr = x.out_nr
         y.flags |= REQUIRES_GRAD
     return y
 
@@ -82,18 +83,17 @@ cdef int rebase(Tensor x, Node n) except -1:
     cdef Node c
     cdef int k
     cdef uint32_t nr = 0
-    cdef Node e
+    cdef bint leaf = False
     if b is None:
         node_set_output(n, x)
         return 0
     # n saw a slice of the base; its output gradient has the slice's shape
     shape_output(n, &x.m)
     c = node_new(&OPS[OP_COPY_SLICES])
-    e = gradient_edge(b, &nr)
-    node_put_edge(c, 0, e, nr)
+    set_edge(c, 0, b)
     for k in range(1, n.n_edges):
-        e = node_edge(n, k, &nr)
-        node_put_edge(c, k, e, nr)
+        e = edge(n, k, &nr, &leaf)
+        put_edge(c, k, e, nr, leaf)
     c.rest = (n, geometry(x), geometry(b))
     node_set_output(c, b)
     x.flags |= REQUIRES_GRAD
@@ -103,12 +103,16 @@ cdef int rebase(Tensor x, Node n) except -1:
 
 cdef int shape_output(Node n, Meta* m) except -1:
     cdef int i
+    cdef SizesBlock block
     if m.ndim <= INLINE:
         n.osizes = n.oinl
     else:
-        n.osizes = <int64_t*>malloc(m.ndim * sizeof(int64_t))
-        if n.osizes == NULL:
+        block = SizesBlock.__new__(SizesBlock)
+        block.at = <int64_t*>malloc(m.ndim * sizeof(int64_t))
+        if block.at == NULL:
             raise MemoryError()
+        extra(n).owned = block
+        n.osizes = block.at
     for i in range(m.ndim):
         n.osizes[i] = m.sizes[i]
     n.ondim = m.ndim
@@ -124,14 +128,12 @@ cdef tuple geometry(Tensor x):
 cdef int view_refresh(Tensor x) except -1:
     """Makes the grad_fn of a view whose base was written since: the view is taken again from the base's new history."""
     cdef Node n
-    cdef uint32_t nr = 0
     cdef Tensor b = x.base
     x.view_version = x.mem.version
     if not b.flags & REQUIRES_GRAD:
         return 0
     n = node_new(&OPS[OP_AS_STRIDED])
-    node_put_edge(n, 0, gradient_edge(b, &nr), nr)
-    n.nr[0] = nr
+    set_edge(n, 0, b)
     n.rest = (geometry(x), geometry(b))
     node_set_output(n, x)
     return 0

@@ -11,9 +11,11 @@ from .tensor import ARG_LETTER, TensorReading, helper_signatures
 
 C_ARG = {"int": "int64_t", "float": "double", "number": "double", "flag": "bint", "dim": "int64_t", "dims": "uint64_t",
          "ints": "const Dims*", "dtype": "int", "castto": "int"}
-STUB_ARG = {"int": "int", "float": "float", "number": "Number", "flag": "bool", "dim": "int", "dims": "int | Sequence[int] | None",
-            "ints": "Sequence[int]", "dtype": "dtype | None", "castto": "dtype | None", "str": "str"}
-STUB_TENSOR = {"t": "Tensor", "tn": "Tensor | Number", "mask": "Tensor", "index": "Tensor", "tensors": "Sequence[Tensor]"}
+# a method of Tensor or a function has the plain name
+STUB_ARG = {"int": "_int", "float": "_float", "number": "_Number", "flag": "_bool", "dim": "_int",
+            "dims": "_int | Sequence[_int] | None", "ints": "Sequence[_int]", "dtype": "_dtype | None", "castto": "_dtype | None",
+            "str": "str"}
+STUB_TENSOR = {"t": "Tensor", "tn": "Tensor | _Number", "mask": "Tensor", "index": "Tensor", "tensors": "Sequence[Tensor]"}
 OUT = "SLOT_OUT"
 
 
@@ -95,9 +97,9 @@ def record_lines(row, out):
              f"        n = node_new(&OPS[{op_id(row)}])"]
     for i, name in enumerate(names):
         if name in row.grad:
-            lines.append(f"        node_set_edge(n, {i}, {name})")
+            lines.append(f"        set_edge(n, {i}, {name})")
         else:
-            lines.append(f"        node_put_edge(n, {i}, None, 0)")
+            lines.append(f"        put_edge(n, {i}, None, 0, False)")
     for i, name in enumerate(names):
         readers = [k for k in range(len(names)) if names[k] in row.grad and name in read_by(row, names[k])]
         if readers:
@@ -382,7 +384,7 @@ def stub(row, name, method, in_place):
         kind = STUB_TENSOR.get(p.type) or STUB_ARG[p.type]
         parts.append(f"{row.public_name(p)}: {kind}" + (f" = {p.default}" if p.default is not None else ""))
     if row.alpha:
-        parts += ([] if star else ["*"]) + ["alpha: Number = 1"]
+        parts += ([] if star else ["*"]) + ["alpha: _Number = 1"]
         star = True
     if "out" in row.api and not method:
         parts += ([] if star else ["*"]) + ["out: Tensor | None = None"]
@@ -400,7 +402,8 @@ def stub_lines(rows):
 
 def stub_text(rows, template):
     module, methods = stub_lines(rows)
-    text = template.replace("# generated: functions", "\n".join(module))
+    public = [row.name for row in rows.values() if "function" in row.api]
+    text = template.replace("# generated: functions", "\n".join([f"__all__ += {public!r}", *module]))
     return text.replace("    # generated: methods", "\n".join("    " + m for m in methods))
 
 

@@ -1,0 +1,33 @@
+from typing import Any
+
+from cygrad.storage.core import Size as Size
+from cygrad.storage.core import device as device
+from cygrad.storage.core import dtype as dtype
+from cygrad.storage.core import empty_cache as empty_cache
+from cygrad.storage.core import get_num_threads as get_num_threads
+from cygrad.storage.core import set_num_threads as set_num_threads
+from cygrad.storage.ops import Generator as Generator
+
+from . import autograd as autograd
+from . import nn as nn
+from . import optim as optim
+from . import tools as tools
+from . import utils as utils
+from ._tensor_str import set_printoptions as set_printoptions
+from .autograd import enable_grad as enable_grad
+from .autograd import no_grad as no_grad
+from .autograd import set_grad_enabled as set_grad_enabled
+from .autograd._core import *
+
+__version__: str
+
+bool: dtype
+uint8: dtype
+int32: dtype
+int: dtype
+int64: dtype
+long: dtype
+float32: dtype
+float: dtype
+float64: dtype
+double: dtype
