@@ -1,5 +1,8 @@
 """Array and TypedStorage: storage used alone."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
@@ -150,6 +153,19 @@ def test_arrays_leave_no_memory_behind():
     del a, b
     after = memory_stats()
     assert (after["live_bytes"], after["live_storages"]) == (before["live_bytes"], before["live_storages"])
+
+
+@pytest.mark.parametrize("again", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+def test_copies_of_two_views_share_one_new_memory(again):
+    a = Array(np.arange(12.0).reshape(3, 4)).transpose(0, 1)
+    v = a.slice(0, 1, 3)
+    a2, v2, t2 = again((a, v, TypedStorage(a.memory, float64)))
+    assert (a2.tolist(), a2.strides) == (a.tolist(), a.strides)
+    assert (v2.tolist(), v2.offset) == (v.tolist(), 1)
+    assert a2.memory is v2.memory is t2.untyped()
+    assert a2.memory is not a.memory
+    v2.fill_(-1)
+    assert t2.tolist() == [0, -1, -1, 3, 4, -1, -1, 7, 8, -1, -1, 11]
 
 
 # ---- TypedStorage

@@ -1,7 +1,9 @@
 """The block cache and Storage: alignment, reuse, limits, counters, and what keeps memory alive."""
 
+import copy
 import gc
 import itertools
+import pickle
 import random
 import resource
 import subprocess
@@ -256,6 +258,19 @@ def test_it_prints_as_pytorchs():
     s = Storage(2)
     s[0], s[1] = 1, 20
     assert repr(s) == " 1\n 20\n[torch.storage.UntypedStorage(device=cpu) of size 2]"
+
+
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda s: pickle.loads(pickle.dumps(s))])
+@pytest.mark.parametrize("n", [0, 5])
+def test_a_copy_has_the_bytes_and_memory_of_its_own(again, n):
+    s = Storage(n)
+    fill(s, 7)
+    c = again(s)
+    assert c.tolist() == [7] * n
+    assert n == 0 or c.data_ptr() != s.data_ptr()
+    borrowed = Array(b"abc").memory
+    assert again(borrowed).tolist() == list(b"abc")
+    assert not again(borrowed)._readonly
 
 
 def test_weak_references_end_with_the_storage():

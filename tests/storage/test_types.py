@@ -17,7 +17,7 @@ ALL = (
 )
 
 
-@pytest.mark.parametrize("a, b", itertools.product(ALL, ALL))
+@pytest.mark.parametrize("a, b", list(itertools.product(ALL, ALL)))
 def test_promotion_is_pytorchs(a, b):
     torch = pytest.importorskip("torch")
     wanted = torch.promote_types(getattr(torch, a), getattr(torch, b))

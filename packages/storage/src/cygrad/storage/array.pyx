@@ -1,6 +1,6 @@
 # Array: strided memory that can be used alone. It has views and the op table's pointwise rows, and knows no gradient.
 cimport cython
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport INT64_MAX, int64_t, uint64_t
 from libc.string cimport memset
 from cygrad.storage.core cimport (
     BOOL, CONTIGUOUS, ITEMSIZE, MAXDIM, MAXOPS, Iter, Loop, Meta, Storage, broadcast_shapes, default_dtype, dtype_code,
@@ -211,7 +211,8 @@ cdef class Array:
         nd = read_ints((length - offset,) if sizes is None else sizes, n)
         for d in range(nd - 1, -1, -1):
             st[d] = step
-            step *= n[d]
+            if n[d] > 1:
+                step = step * n[d] if step <= INT64_MAX // n[d] else INT64_MAX
         if strides is not None and read_ints(strides, st) != nd:
             raise RuntimeError(f"{nd} sizes were given, but strides {strides}")
         view_as_strided(&y.m, &x, storage, nd, n, st, offset)
@@ -270,6 +271,9 @@ cdef class Array:
         if self.m.ndim == 0:
             raise TypeError("len() of a 0-d array")
         return self.m.sizes[0]
+
+    def __reduce__(self):
+        return restore, (self.storage, self.dtype, tuple(self.shape), self.strides, self.offset)
 
     def __repr__(self):
         return f"Array({to_list(&self.m)}, shape={list(self.shape)}, dtype={self.dtype!r})"
@@ -429,3 +433,8 @@ cdef class Array:
             raise TypeError(f"{name} takes {len(row.inputs)} arrays ({', '.join(p.name for p in row.inputs)}), got "
                             f"{', '.join(type(a).__name__ for a in arrays) or 'none'}")
         return run_row(row, list(arrays), args)
+
+
+def restore(storage, dtype, sizes, strides, offset):
+    """`Array.over`, by a name that pickles can store."""
+    return Array.over(storage, dtype, sizes, strides, offset)

@@ -1,7 +1,7 @@
 # Memory: a cache of freed blocks, and Storage. Everything here runs with the GIL held.
 # Invariant: a block is returned with the byte count it was asked for, which alone says which list it belongs to.
 from libc.stdlib cimport free
-from libc.string cimport memset
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.object cimport PyObject, PyTypeObject
 
 cdef extern from *:
@@ -392,9 +392,19 @@ cdef class Storage:
             self.ptr[i] = <char>byte
         self.version += 1
 
+    def __reduce__(self):
+        return storage_of_bytes, (PyBytes_FromStringAndSize(self.ptr, self.nbytes),)
+
     def __repr__(self):
         values = "".join(f" {b}\n" for b in self.tolist())
         return f"{values}[torch.storage.UntypedStorage(device=cpu) of size {self.nbytes}]"
+
+
+def storage_of_bytes(bytes content not None):
+    """A storage of its own that holds a copy of these bytes: how pickles and deep copies make one."""
+    cdef Storage s = storage_new(len(content))
+    memcpy(s.ptr, <const char*>content, len(content))
+    return s
 
 
 # The C field holds the name `nbytes`, so the method that Python calls by that name is entered by hand.

@@ -70,8 +70,8 @@ cdef int meta_contig(Meta* y, int ndim, const int64_t* sizes, int dtype) except 
         y.sizes[d] = s
         y.strides[d] = stride
         bad |= s < 0
-        n *= s
         bad |= cyg_mul(stride, s if s > 1 else 1, &stride)
+        cyg_mul(n, s, &n)      # no overflow where stride, which counts a 0 as 1, has none
     y.numel = n
     y.flags = CONTIGUOUS | DENSE
     if bad or cyg_mul(stride, ITEMSIZE[dtype], &nbytes):
