@@ -112,25 +112,7 @@ VM int vm_isnan_##t(T x) { return x != x; } \
 VM int vm_isinf_##t(T x) { return vm_abs_##t(x) > vm_max_##t; } \
 VM int vm_isfinite_##t(T x) { return vm_abs_##t(x) <= vm_max_##t; } \
 VM T vm_sign_##t(T x) { return (T)((x > 0) - (x < 0)); } \
-VM T vm_sqrt_##t(T x) { return sqrt##f(x); } \
-VM T vm_sin_##t(T x) { return sin##f(x); } \
-VM T vm_cos_##t(T x) { return cos##f(x); } \
-VM T vm_tan_##t(T x) { return tan##f(x); } \
-VM T vm_power_##t(T a, T b) { return pow##f(a, b); } \
-VM T vm_cmod_##t(T a, T b) { return fmod##f(a, b); } \
-VM T vm_pymod_##t(T a, T b) { \
-    T r = fmod##f(a, b); \
-    return (r != 0) & ((r < 0) != (b < 0)) ? r + b : r; \
-} \
-/* The exact quotient of a - a mod b, rounded down; the remainder makes it right where a / b alone would round up. */ \
-VM T vm_floordiv_##t(T a, T b) { \
-    T r = fmod##f(a, b), q = (a - r) / b, down; \
-    if (b == 0) return a / b; \
-    if ((r != 0) & ((r < 0) != (b < 0))) q -= 1; \
-    if (q == 0) return copysign##f(0, a / b); \
-    down = floor##f(q); \
-    return q - down > (T)0.5 ? down + 1 : down; \
-}
+VM T vm_sqrt_##t(T x) { return sqrt##f(x); }
 VM_FLOATING(float, f32, f)
 VM_FLOATING(double, f64, )
 
@@ -383,6 +365,196 @@ VM double vm_erf_f64(double x) {
     q = MADD_F64(q, b, 2.6389675142347948);
     q = MADD_F64(q, b, 1.8496055099332482);
     return copysign(a < 1.0 ? MADD_F64(a, p, a) : 1.0 - vm_exp_f64(-q), x);
+}
+
+/* == floating types: near and far ==
+   Some functions have a short vector form for almost all arguments and need libm for the rest. vm_far_ tells them apart, and
+   vm_ itself takes the one or the other for each element. A loop first asks whether any argument is far; if none is, it uses
+   vm_near_, which vectorises. */
+
+#define VM_NEAR_1(T, t, name, libm) \
+VM T vm_##name##_##t(T x) { return vm_far_##name##_##t(x) ? libm(x) : vm_near_##name##_##t(x); }
+#define VM_NEAR_2(T, t, name, libm) \
+VM T vm_##name##_##t(T a, T b) { return vm_far_##name##_##t(a, b) ? libm(a, b) : vm_near_##name##_##t(a, b); }
+
+/* Remainder: a - q * b is exact where the quotient has few bits, in double for f32 and by a fused operation for f64. There the
+   quotient may be rounded up to the next integer, which leaves the remainder one divisor short. */
+VM int vm_far_cmod_f32(float a, float b) { return !((fabsf(a) < 268435456.0f * fabsf(b)) & (fabsf(b) <= vm_max_f32)); }
+VM float vm_near_cmod_f32(float a, float b) {
+    double q = vm_trunc_f64((double)a / (double)b);
+    return copysignf((float)MADD_F64(-q, (double)b, (double)a), a);
+}
+#ifdef __FMA__
+VM int vm_far_cmod_f64(double a, double b) { return !((fabs(a) < 4503599627370496.0 * fabs(b)) & (fabs(b) <= vm_max_f64)); }
+#else
+VM int vm_far_cmod_f64(double a, double b) { (void)a; (void)b; return 1; }
+#endif
+VM double vm_near_cmod_f64(double a, double b) {
+    double r = MADD_F64(-trunc(a / b), b, a);
+    return copysign((r < 0.0) != (a < 0.0) && r != 0.0 ? r + copysign(b, a) : r, a);
+}
+VM_NEAR_2(float, f32, cmod, fmodf)
+VM_NEAR_2(double, f64, cmod, fmod)
+
+/* What the remainder r of C's division gives: Python's remainder, and the quotient rounded down. That is floor((a - r) / b),
+   which is right where a / b alone would round up to an integer. */
+#define VM_DIVISION(T, t, f) \
+VM T vm_pymod_of_##t(T b, T r) { return (r != 0) & ((r < 0) != (b < 0)) ? r + b : r; } \
+VM T vm_floordiv_of_##t(T a, T b, T r) { \
+    T q = (a - r) / b - ((r != 0) & ((r < 0) != (b < 0)) ? (T)1 : (T)0), down = vm_floor_##t(q); \
+    down = q - down > (T)0.5 ? down + 1 : down; \
+    down = q == 0 ? copysign##f(0, a / b) : down; \
+    return b == 0 ? a / b : down; \
+} \
+VM int vm_far_pymod_##t(T a, T b) { return vm_far_cmod_##t(a, b); } \
+VM int vm_far_floordiv_##t(T a, T b) { return vm_far_cmod_##t(a, b); } \
+VM T vm_near_pymod_##t(T a, T b) { return vm_pymod_of_##t(b, vm_near_cmod_##t(a, b)); } \
+VM T vm_near_floordiv_##t(T a, T b) { return vm_floordiv_of_##t(a, b, vm_near_cmod_##t(a, b)); } \
+VM T vm_pymod_##t(T a, T b) { return vm_pymod_of_##t(b, vm_cmod_##t(a, b)); } \
+VM T vm_floordiv_##t(T a, T b) { return vm_floordiv_of_##t(a, b, vm_cmod_##t(a, b)); }
+VM_DIVISION(float, f32, f)
+VM_DIVISION(double, f64, )
+
+/* Sine and cosine of r + e, |r| <= pi/4, e far below r: 2**-37 and 2**-32 for f32 (in double, without e), 2**-57 and 2**-63. */
+VM double vm_sin_short(double r, double z) {
+    double p = 2.7182968025438506e-6;
+    p = MADD_F64(p, z, -0.00019839333313525562);
+    p = MADD_F64(p, z, 0.0083333293812259627);
+    p = MADD_F64(p, z, -0.16666666641587058);
+    return MADD_F64(r * z, p, r);
+}
+VM double vm_cos_short(double z) {
+    double p = 2.4438307859171894e-5;
+    p = MADD_F64(p, z, -0.0013887366308337776);
+    p = MADD_F64(p, z, 0.041666646842827698);
+    return MADD_F64(z * z, p, MADD_F64(z, -0.5, 1.0));
+}
+VM double vm_sin_long(double r, double e, double z) {
+    double p = 1.5896863811346622e-10;
+    p = MADD_F64(p, z, -2.5050759537530496e-8);
+    p = MADD_F64(p, z, 2.7557313703125634e-6);
+    p = MADD_F64(p, z, -0.00019841269829848937);
+    p = MADD_F64(p, z, 0.0083333333333224825);
+    p = MADD_F64(p, z, -0.16666666666666632);
+    return r + MADD_F64(r * z, p, MADD_F64(-0.5 * z, e, e));
+}
+VM double vm_cos_long(double r, double e, double z) {
+    double p = -1.1359907808975257e-11, h = 0.5 * z, w = 1.0 - h;
+    p = MADD_F64(p, z, 2.0875728835868475e-9);
+    p = MADD_F64(p, z, -2.7557314398315362e-7);
+    p = MADD_F64(p, z, 2.480158728966449e-5);
+    p = MADD_F64(p, z, -0.0013888888888874467);
+    p = MADD_F64(p, z, 0.041666666666666602);
+    return w + (((1.0 - w) - h) + MADD_F64(z * z, p, -(r * e)));
+}
+
+/* x = n * pi/2 + r for 0 <= x below the limit; n's low bits are returned. pi/2 comes in pieces of 33 bits, of which n, under
+   20 bits, has exact products; up to the f64 limit r + e is right to the last bit however near x is to a multiple of pi/2. */
+#define FAR_F32 8e5f
+#define FAR_F64 65536.0
+VM uint64_t vm_quarter_short(double x, double *r) {
+    double t = MADD_F64(x, 0.6366197723675814, SHIFT_F64), n = t - SHIFT_F64;
+    *r = MADD_F64(n, -6.077100506506192e-11, MADD_F64(n, -1.5707963267341256, x));
+    return vm_bits_f64(t);
+}
+VM uint64_t vm_quarter_long(double x, double *r, double *e) {
+    double t = MADD_F64(x, 0.6366197723675814, SHIFT_F64), n = t - SHIFT_F64;
+    double a = MADD_F64(n, -1.5707963267341256, x), w = n * 6.077100506303966e-11, b = a - w;
+    w = MADD_F64(n, 2.0222662487959506e-21, -((a - b) - w));
+    *r = b - w;
+    *e = (b - *r) - w;
+    return vm_bits_f64(t);
+}
+/* a where the lowest bit of n is set, else b: by masks, for SSE2 cannot compare integers of 64 bits */
+VM double vm_pick(uint64_t n, double a, double b) {
+    return vm_from_f64(vm_bits_f64(b) ^ ((vm_bits_f64(a) ^ vm_bits_f64(b)) & (0 - (n & 1))));
+}
+/* x with its sign turned where bit `at` of n is set */
+VM double vm_turn(double x, uint64_t n, int at) { return vm_from_f64(vm_bits_f64(x) ^ ((n >> at & 1) << 63)); }
+VM double vm_sign_of(double x, double y) { return vm_from_f64(vm_bits_f64(x) ^ (vm_bits_f64(y) & 0x8000000000000000u)); }
+
+VM float vm_near_sin_f32(float x) {
+    double r;
+    uint64_t n = vm_quarter_short(fabs((double)x), &r);
+    return (float)vm_sign_of(vm_turn(vm_pick(n, vm_cos_short(r * r), vm_sin_short(r, r * r)), n, 1), (double)x);
+}
+VM float vm_near_cos_f32(float x) {
+    double r;
+    uint64_t n = vm_quarter_short(fabs((double)x), &r) + 1;
+    return (float)vm_turn(vm_pick(n, vm_cos_short(r * r), vm_sin_short(r, r * r)), n, 1);
+}
+VM float vm_near_tan_f32(float x) {
+    double r;
+    uint64_t n = vm_quarter_short(fabs((double)x), &r);
+    double s = vm_sin_short(r, r * r), c = vm_cos_short(r * r);
+    return (float)vm_sign_of(vm_turn(vm_pick(n, c, s) / vm_pick(n, s, c), n, 0), (double)x);
+}
+VM double vm_near_sin_f64(double x) {
+    double r, e;
+    uint64_t n = vm_quarter_long(fabs(x), &r, &e);
+    return vm_sign_of(vm_turn(vm_pick(n, vm_cos_long(r, e, r * r), vm_sin_long(r, e, r * r)), n, 1), x);
+}
+VM double vm_near_cos_f64(double x) {
+    double r, e;
+    uint64_t n = vm_quarter_long(fabs(x), &r, &e) + 1;
+    return vm_turn(vm_pick(n, vm_cos_long(r, e, r * r), vm_sin_long(r, e, r * r)), n, 1);
+}
+VM double vm_near_tan_f64(double x) {
+    double r, e;
+    uint64_t n = vm_quarter_long(fabs(x), &r, &e);
+    double s = vm_sin_long(r, e, r * r), c = vm_cos_long(r, e, r * r);
+    return vm_sign_of(vm_turn(vm_pick(n, c, s) / vm_pick(n, s, c), n, 0), x);
+}
+#define VM_CIRCULAR(T, t, f, name, LIMIT) \
+VM int vm_far_##name##_##t(T x) { return !(vm_abs_##t(x) <= LIMIT); } \
+VM_NEAR_1(T, t, name, name##f)
+VM_CIRCULAR(float, f32, f, sin, FAR_F32) VM_CIRCULAR(double, f64, , sin, FAR_F64)
+VM_CIRCULAR(float, f32, f, cos, FAR_F32) VM_CIRCULAR(double, f64, , cos, FAR_F64)
+VM_CIRCULAR(float, f32, f, tan, FAR_F32) VM_CIRCULAR(double, f64, , tan, FAR_F64)
+
+/* == floating types: powers == */
+
+VM double vm_power_f64(double a, double b) { return pow(a, b); }
+
+/* f32 in double: exp(b * log|a|), the two fits to 2**-44 and 2**-34, for the exponent is at most 104 where it matters. Negative
+   a has results for integers b only. Two lanes at a time would be slower than libm. */
+VM double vm_log_short(double x) {
+    uint64_t u = vm_bits_f64(x) + (0x3ff0000000000000u - 0x3fe6a09e667f3bcdu);
+    double k = vm_from_f64((u >> 52) | 0x4330000000000000u) - (4503599627370496.0 + 1023.0);
+    double f = vm_from_f64((u & 0x000fffffffffffffu) + 0x3fe6a09e667f3bcdu) - 1.0, s = f / (2.0 + f), z = s * s;
+    double p = 0.1958554781244497;
+    p = MADD_F64(p, z, 0.22176098230825667);
+    p = MADD_F64(p, z, 0.28572111156894681);
+    p = MADD_F64(p, z, 0.39999995604650018);
+    p = MADD_F64(p, z, 0.66666666675846398);
+    p = MADD_F64(k, 0.6931471805599453, MADD_F64(s * z, p, s + s));
+    p = x <= (double)vm_max_f32 ? p : x;
+    return x == 0.0 ? -HUGE_VAL : p;
+}
+VM double vm_exp_short(double x) {
+    double z = x < -200.0 ? -200.0 : x, t, n, r, q = 0.00019799986778230459;
+    z = z > 200.0 ? 200.0 : z;
+    t = MADD_F64(z, 1.44269504088896341, SHIFT_F64);
+    n = t - SHIFT_F64;
+    r = MADD_F64(n, -0.6931471805599453, z);
+    q = MADD_F64(q, r, 0.00139451733306273);
+    q = MADD_F64(q, r, 0.008333479814102351);
+    q = MADD_F64(q, r, 0.041666288066523123);
+    q = MADD_F64(q, r, 0.16666665945635967);
+    q = MADD_F64(q, r, 0.5000000069632845);
+    return MADD_F64(r * r, q, r + 1.0) * vm_pow2_f64(n);
+}
+VM float vm_power_f32(float a, float b) {
+#ifdef __AVX2__
+    double x = (double)a, y = (double)b, l = vm_log_short(fabs(x)), half = 0.5 * y;
+    double m = vm_exp_short(l == 0.0 ? 0.0 : y * l);
+    double whole = trunc(half) != half ? vm_sign_of(m, x) : m;
+    double broken = x < 0.0 ? x < -(double)vm_max_f32 ? m : (double)NAN : m;
+    m = trunc(y) == y ? whole : broken;
+    return y == 0.0 ? 1.0f : (float)m;
+#else
+    return powf(a, b);
+#endif
 }
 
 #endif

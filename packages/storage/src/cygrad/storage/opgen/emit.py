@@ -19,36 +19,65 @@ def primitives_text():
                 result = "bint" if p.result == "truth" else t.c
                 args = ", ".join([t.c] * p.arity)
                 lines.append(f"    {result} vm_{name}_{t.name}({args}) noexcept")
+                if p.near and t.kind == "float":
+                    lines.append(f"    {result} vm_near_{name}_{t.name}({args}) noexcept")
+                    lines.append(f"    bint vm_far_{name}_{t.name}({args}) noexcept")
     return "\n".join(lines) + "\n"
 
 
 def element_text(rows, kernel, type):
-    """The inline function of one element."""
+    """The inline function of one element; for formulas with far arguments also the near form and the test of them."""
     params = [f"{'uint8_t' if kind == 'truth' else type.c} {name}" for name, kind in kernel.operands]
     params += [f"{type.c} {name}" for name in kernel.attrs]
     result = "uint8_t" if kernel.truth else type.c
-    text, _ = kernel.reading(rows, type)
-    return f"cdef inline {result} {kernel.name}_{type.name}({', '.join(params)}) noexcept nogil:\n    return {text}\n"
+
+    def function(result, middle, text):
+        head = f"cdef inline {result} {kernel.name}{middle}_{type.name}({', '.join(params)}) noexcept nogil:"
+        return f"{head}\n    return {text}\n"
+
+    text, reading = kernel.reading(rows, type)
+    parts = [function(result, "", text)]
+    if reading.far:
+        parts.append(function(result, "_near", kernel.reading(rows, type, near=True)[0]))
+        parts.append(function("bint", "_far", " | ".join(dict.fromkeys(reading.far))))
+    return "\n".join(parts)
+
+
+def dense_lines(kernel, type, call, far):
+    """The loop over dense operands; with far arguments, one that looks for them and then one of two."""
+    dense = [f"x{i}[i]" for i in range(1, len(kernel.operands) + 1)]
+    if not far:
+        return ["        for i in range(n):", f"            y[i] = {call('', dense)}"]
+    return [
+        "        for i in range(n):",
+        f"            far = far | {call('_far', dense)}",
+        "        if far:",
+        "            for i in range(n):",
+        f"                y[i] = {call('', dense)}",
+        "        else:",
+        "            for i in range(n):",
+        f"                y[i] = {call('_near', dense)}",
+    ]
 
 
 def loop_text(rows, kernel, type):
     """The loop over one dimension: dense operands, for cheap formulas one scalar of two, and any strides."""
-    _, heavy = kernel.reading(rows, type)
+    _, reading = kernel.reading(rows, type)
     count = len(kernel.operands)
-    blocked = heavy or count > 2
+    blocked = reading.heavy or count > 2
     ctypes = ["uint8_t" if kernel.truth else type.c]
     ctypes += ["uint8_t" if kind == "truth" else type.c for _, kind in kernel.operands]
     sizes = [1 if c == "uint8_t" else type.size for c in ctypes]
     attrs = [f"t{i}" for i in range(len(kernel.attrs))]
-    element = f"{kernel.name}_{type.name}"
+    loop = f"loop_{kernel.name}_{type.name}"
 
-    def call(args):
-        return f"{element}({', '.join([*args, *attrs])})"
+    def call(middle, args):
+        return f"{kernel.name}{middle}_{type.name}({', '.join([*args, *attrs])})"
 
     def test(scalar=None):
         return " and ".join(f"s{i} == {0 if i == scalar else size}" for i, size in enumerate(sizes))
 
-    lines = [f"cdef void loop_{element}{ARGUMENTS}:"]
+    lines = [f"cdef void {loop}{ARGUMENTS}:"]
     lines.append("    cdef int64_t i, " + ", ".join(f"s{i} = st[{i}]" for i in range(count + 1)))
     lines.append(f"    cdef {ctypes[0]}* y = <{ctypes[0]}*>p[0]")
     lines += [f"    cdef const {c}* x{i} = <const {c}*>p[{i}]" for i, c in enumerate(ctypes) if i]
@@ -58,19 +87,21 @@ def loop_text(rows, kernel, type):
         lines.append(f"    cdef int64_t[{count + 1}] dense")
     elif count == 2:
         lines += [f"    cdef {ctypes[i]} c{i}" for i in (1, 2)]
-    lines += [f"    if n < 2 or ({test()}):", "        for i in range(n):"]
-    lines.append(f"            y[i] = {call([f'x{i}[i]' for i in range(1, count + 1)])}")
+    if reading.far:
+        lines.append("    cdef bint far = 0")
+    lines += [f"    if n < 2 or ({test()}):", *dense_lines(kernel, type, call, reading.far)]
     for scalar in () if blocked or count == 1 else (2, 1):
         args = [f"c{i}" if i == scalar else f"x{i}[i]" for i in (1, 2)]
         lines += [f"    elif {test(scalar)}:", f"        c{scalar} = x{scalar}[0]"]
-        lines += ["        for i in range(n):", f"            y[i] = {call(args)}"]
+        lines += ["        for i in range(n):", f"            y[i] = {call('', args)}"]
     lines.append("    else:")
     if blocked:
         lines += [f"        dense[{i}] = {size}" for i, size in enumerate(sizes)]
-        lines.append(f"        in_blocks(loop_{element}, {count + 1}, dense, p, st, n, attr)")
+        lines.append(f"        in_blocks({loop}, {count + 1}, dense, p, st, n, attr)")
     else:
         args = [f"(<const {c}*>(<const char*>x{i} + i * s{i}))[0]" for i, c in enumerate(ctypes) if i]
-        lines += ["        for i in range(n):", f"            (<{ctypes[0]}*>(<char*>y + i * s0))[0] = {call(args)}"]
+        lines.append("        for i in range(n):")
+        lines.append(f"            (<{ctypes[0]}*>(<char*>y + i * s0))[0] = {call('', args)}")
     return "\n".join(lines) + "\n"
 
 

@@ -39,16 +39,18 @@ class Primitive:
     kinds: tuple           # of the element types that have it
     result: str = "value"  # value: of the element type; truth: a C truth value
     heavy: bool = False    # slow or branching outside a vector loop: strided operands are better gathered into blocks
+    near: bool = False     # vecmath.h has a vector form for floats, vm_near_, of all arguments but those of vm_far_
 
 
 _FLOAT, _NUMBER, _ALL = ("float",), ("int", "float"), ("bool", "int", "float")
 PRIMITIVES = {
-    **{name: Primitive(1, _FLOAT, heavy=True)
-       for name in ("exp", "expm1", "log", "log1p", "sin", "cos", "tan", "tanh", "sigmoid", "erf")},
+    **{name: Primitive(1, _FLOAT, heavy=True) for name in ("exp", "expm1", "log", "log1p", "tanh", "sigmoid", "erf")},
+    **{name: Primitive(1, _FLOAT, heavy=True, near=True) for name in ("sin", "cos", "tan")},
     "sqrt": Primitive(1, _FLOAT, heavy=True),
     **{name: Primitive(1, _NUMBER) for name in ("abs", "floor", "ceil", "rint", "trunc", "sign")},
     **{name: Primitive(1, _ALL, "truth") for name in ("isnan", "isinf", "isfinite")},
-    **{name: Primitive(2, _NUMBER, heavy=True) for name in ("floordiv", "pymod", "cmod", "power")},
+    **{name: Primitive(2, _NUMBER, heavy=True, near=True) for name in ("floordiv", "pymod", "cmod")},
+    "power": Primitive(2, _NUMBER, heavy=True),
 }
 _FOLDED = {"sqrt": math.sqrt, "exp": math.exp, "log": math.log}
 _ARITHMETIC = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*"}
@@ -105,11 +107,20 @@ class Reading:
     type : ElementType
     names : dict
         Name -> (text, kind) of everything that the formula may read.
+    near : bool
+        Print the vector forms that hold only where none of the tests in `far` does.
+
+    Attributes
+    ----------
+    heavy : bool
+        Whether something heavy was printed.
+    far : list of str
+        Tests of arguments that are far, as texts over the same names.
     """
 
-    def __init__(self, rows, type, names):
-        self.rows, self.type, self.names = rows, type, names
-        self.heavy = False
+    def __init__(self, rows, type, names, near=False):
+        self.rows, self.type, self.names, self.near = rows, type, names, near
+        self.heavy, self.far = False, []
 
     def read(self, formula, truth):
         """The text of `formula`, as a truth value in a byte if `truth`, else as an element."""
@@ -218,8 +229,8 @@ class Reading:
             raise NotScalar(f"{name!r} takes {len(row.params)} arguments, got {len(args)}")
         if self.type not in row_types(row):
             raise NotScalar(f"{name!r} has no {self.type.name} kernel")
-        texts = [self.truth(a) if p.type == "mask" else self.value(a) for p, a in zip(row.params, args, strict=True)]
         self.heavy = True
+        texts = [self.truth(a) if p.type == "mask" else self.value(a) for p, a in zip(row.params, args, strict=True)]
         return f"{name}_{self.type.name}({', '.join(texts)})", "truth" if row.out == "bool" else "value"
 
     def where(self, args):
@@ -239,7 +250,11 @@ class Reading:
         if self.type.kind not in p.kinds:
             raise NotScalar(f"{name!r} on {self.type.name}")
         self.heavy |= p.heavy
-        return f"vm_{name}_{self.type.name}({', '.join(self.value(a) for a in args)})", p.result
+        suffix = f"{name}_{self.type.name}({', '.join(self.value(a) for a in args)})"
+        if p.near and self.type.kind == "float":
+            self.far.append(f"vm_far_{suffix}")
+            return f"vm_{'near_' if self.near else ''}{suffix}", p.result
+        return f"vm_{suffix}", p.result
 
 
 def _enclosed(text):
@@ -276,16 +291,15 @@ class Kernel:
     def types(self):
         return tuple(t for t, _ in self.formulas)
 
-    def reading(self, rows, type, positional=False):
-        """(text of the formula, whether it is heavy); `positional` names operands by place, to find equal kernels."""
+    def reading(self, rows, type, positional=False, near=False):
+        """(text of the formula, its Reading); `positional` names operands by place, to find equal kernels."""
         names = {n: (f"o{i}" if positional else n, "value") for i, (n, kind) in enumerate(self.operands)}
         for n, kind in self.operands:
             if kind == "truth":
                 names[n] = (f"({names[n][0]} != 0)", "truth")
         names |= {n: (f"t{i}" if positional else n, "value") for i, n in enumerate(self.attrs)}
-        reading = Reading(rows, type, names)
-        text = reading.read(dict(self.formulas)[type], self.truth)
-        return text, reading.heavy
+        reading = Reading(rows, type, names, near)
+        return reading.read(dict(self.formulas)[type], self.truth), reading
 
 
 def attr_names(row):
