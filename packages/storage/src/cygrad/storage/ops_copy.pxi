@@ -143,15 +143,18 @@ cdef int refuse_number(object value, int code) except -1:
     raise RuntimeError(f"value {value!r} cannot be converted to {name_of(code)} without overflow")
 
 
+cdef object largest_integer(int code):
+    cdef object bits = 8 * ITEMSIZE[code]      # an object, because C shifts stop at 32 bits
+    return (1 << bits) - 1 if code == UINT8 else (1 << (bits - 1)) - 1
+
+
 cdef int64_t int_in_range(object value, int code) except? -1:
     """A Python integer or finite float as PyTorch takes it for an integer dtype: an unsigned type also takes the negatives of its range."""
-    cdef int bits = 8 * ITEMSIZE[code]
-    whole = int(value)
-    top = (1 << bits) - 1 if code == UINT8 else (1 << (bits - 1)) - 1
+    top = largest_integer(code)
     bottom = -top if code == UINT8 else -top - 1
     if not bottom <= value <= top:
         refuse_number(value, code)
-    return <int64_t> whole
+    return <int64_t> int(value)
 
 
 cdef object plain_number(object value):

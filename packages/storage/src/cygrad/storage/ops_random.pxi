@@ -141,7 +141,7 @@ cdef class Generator:
         cdef Twister* g = <Twister*> self.mt
         words = [g.state[i] for i in range(MT_N)]
         return struct.pack("<Qii626Q", g.seed, g.left, 1, g.next, *words, 0)[:5016] + struct.pack(
-            "<dddi4xfi", 0.0, g.normal, 0.0, g.has_normal, 0.0, 0)
+            "<dddi4xfi", 0.0, g.normal if g.has_normal else 0.0, 0.0, g.has_normal, 0.0, 0)
 
     def set_state(self, state):
         """Continue from `state`, bytes as `get_state` gives them.
@@ -180,6 +180,8 @@ cdef Twister* twister(Generator gen) noexcept:
 
 # ---- filling
 
+ctypedef void (*NormalPairs)(float* y, int64_t n, double mean, double std) noexcept nogil
+
 cdef struct Draw:          # what to draw, the same for every element
     Twister* g
     int kind
@@ -200,10 +202,10 @@ cdef inline double draw(const Draw* r, bint single) noexcept nogil:
     if r.kind == UNIFORM:
         if single:
             low = <float> r.low
-            return <float> (uniform_float(r.g) * (<float> r.high - low) + low)
-        return uniform_double(r.g) * (r.high - r.low) + r.low
+            return fmaf(uniform_float(r.g), <float> r.high - low, low)
+        return fma(uniform_double(r.g), r.high - r.low, r.low)
     if r.kind == NORMAL:
-        return normal_double(r.g) * r.high + r.low
+        return fma(normal_double(r.g), r.high, r.low)
     return uniform_double(r.g) < r.low
 
 
@@ -293,6 +295,7 @@ cdef int uniform_into(Meta* x, double low, double high, Generator gen) except -1
 
 cdef int normal_into(Meta* x, double mean, double std, Generator gen) except -1:
     cdef Draw r
+    cdef NormalPairs pairs
     check_real("normal_", x)
     if not std >= 0:
         raise RuntimeError(f"normal_: a standard deviation of at least 0 is wanted, got {std}")
@@ -300,41 +303,52 @@ cdef int normal_into(Meta* x, double mean, double std, Generator gen) except -1:
     if x.numel < 16 or not x.flags & CONTIGUOUS:
         draw_into(x, &r)
         return 0
+    pairs = <NormalPairs> hand_kernel(H_NORMAL_PAIRS, FLOAT32)
     with nogil:
         if x.dtype == FLOAT32:
-            normal_blocks[float](<float*> x.data, x.numel, &r)
+            normal_floats(<float*> x.data, x.numel, &r, pairs)
         else:
-            normal_blocks[double](<double*> x.data, x.numel, &r)
+            normal_doubles(<double*> x.data, x.numel, &r)
     return 0
 
 
-cdef void normal_block(real* y, const Draw* r) noexcept nogil:
-    """16 uniform numbers to 16 normal ones: pairs (j, j + 8)."""
-    cdef int j
-    cdef real u, radius, mean = <real> r.low, std = <real> r.high
-    cdef double angle
-    for j in range(8):
-        u = 1 - y[j]
-        angle = 2.0 * M_PI * y[j + 8]
-        radius = <real> sqrt(-2.0 * log(u))
-        y[j] = <real> (radius * cos(angle)) * std + mean
-        y[j + 8] = <real> (radius * sin(angle)) * std + mean
+# PyTorch's path for 16 contiguous elements and more: uniform numbers first, then pairs (j, j + 8) of every 16; where the length is no
+# multiple of 16, the last 16 elements are drawn again. float32 has the vector polynomials of kernels/random.pxi.
 
-
-cdef void normal_blocks(real* y, int64_t n, const Draw* r) noexcept nogil:
-    """n >= 16. The last 16 are drawn again when n is not a multiple of 16."""
+cdef void normal_floats(float* y, int64_t n, const Draw* r, NormalPairs pairs) noexcept nogil:
     cdef int64_t i
     for i in range(n):
-        y[i] = uniform_float(r.g) if real is float else uniform_double(r.g)
+        y[i] = uniform_float(r.g)
+    pairs(y, n & ~<int64_t> 15, r.low, r.high)
+    if n & 15:
+        y += n - 16
+        for i in range(16):
+            y[i] = uniform_float(r.g)
+        pairs(y, 16, r.low, r.high)
+
+
+cdef void normal_pair(double* a, double* b, double mean, double std) noexcept nogil:
+    cdef double radius = sqrt(-2.0 * log(1.0 - a[0]))
+    cdef double angle = 2.0 * M_PI * b[0]
+    a[0] = fma(radius * cos(angle), std, mean)
+    b[0] = fma(radius * sin(angle), std, mean)
+
+
+cdef void normal_doubles(double* y, int64_t n, const Draw* r) noexcept nogil:
+    cdef int64_t i, j
+    for i in range(n):
+        y[i] = uniform_double(r.g)
     i = 0
     while i + 16 <= n:
-        normal_block[real](y + i, r)
+        for j in range(i, i + 8):
+            normal_pair(y + j, y + j + 8, r.low, r.high)
         i += 16
     if i < n:
         y += n - 16
-        for i in range(16):
-            y[i] = uniform_float(r.g) if real is float else uniform_double(r.g)
-        normal_block[real](y, r)
+        for j in range(16):
+            y[j] = uniform_double(r.g)
+        for j in range(8):
+            normal_pair(y + j, y + j + 8, r.low, r.high)
 
 
 cdef int check_range(Meta* x, object low, object high) except -1:
@@ -348,7 +362,7 @@ cdef int check_range(Meta* x, object low, object high) except -1:
         most = 2**24 if code == FLOAT32 else 2**53
         least = -most
     else:
-        most = (1 << (8 * ITEMSIZE[code] - 1)) - 1
+        most = largest_integer(code)
         least = -most - 1
     if low >= high:
         raise RuntimeError(f"random_: the lower bound must be below the upper one, got [{low}, {high})")
@@ -364,6 +378,25 @@ cdef int random_into(Meta* x, int64_t low, int64_t high, Generator gen) except -
     check_writable("random_", x)
     r.g, r.base, r.span = twister(gen), low, <uint64_t> high - <uint64_t> low
     r.kind = INTEGER_WIDE if r.span >= <uint64_t> 1 << 28 else INTEGER
+    draw_into(x, &r)
+    return 0
+
+
+cdef int random_full_into(Meta* x, Generator gen) except -1:
+    """PyTorch's random_() without bounds: all non-negative integers of the type, or all that a floating type holds exactly."""
+    cdef Draw r
+    cdef int code = x.dtype
+    check_writable("random_", x)
+    r.g, r.base = twister(gen), 0
+    r.kind = INTEGER_WIDE if code == INT64 or code == FLOAT64 else INTEGER
+    if code == BOOL:
+        r.span = 2
+    elif code == FLOAT32:
+        r.span = (<uint64_t> 1 << 24) + 1
+    elif code == FLOAT64:
+        r.span = (<uint64_t> 1 << 53) + 1
+    else:
+        r.span = <uint64_t> largest_integer(code) + 1
     draw_into(x, &r)
     return 0
 

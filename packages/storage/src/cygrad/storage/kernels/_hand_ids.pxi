@@ -24,4 +24,5 @@ cdef enum:
     H_DOT                  # Loop: p[0] points to the accumulator
     H_MM                   # MatMul, integer types
     H_ADD_AT               # Loop: dst[i] += src[i]
+    H_NORMAL_PAIRS
     N_HAND
