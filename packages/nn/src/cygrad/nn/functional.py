@@ -8,6 +8,7 @@ from typing import Any
 
 import cygrad
 from cygrad import Tensor
+from cygrad.autograd import _core
 
 __all__ = [
     "cross_entropy",
@@ -95,7 +96,7 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
         If `approximate` is neither.
     """
     if approximate == "none":
-        return input * 0.5 * (1 + (input * math.sqrt(0.5)).erf())
+        return _core.gelu(input)
     if approximate == "tanh":
         return 0.5 * input * (1 + (math.sqrt(2 / math.pi) * (input + 0.044715 * input**3)).tanh())
     raise RuntimeError(f"gelu: approximate must be 'none' or 'tanh', got {approximate!r}")
@@ -306,7 +307,7 @@ class _ClassTargets:
     """
 
     def __init__(self, input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int) -> None:
-        self.dim = _check_class_shapes(input, target)
+        self.dim = _class_dim(input, target)
         if input.dim() == 1:
             target = target.reshape(())
         classes = input.shape[self.dim]
@@ -341,23 +342,22 @@ class _ClassTargets:
         return losses.mean() if self.weights is None else losses.sum() / self.weights.sum()
 
 
-def _check_class_shapes(input: Tensor, target: Tensor) -> int:
-    """The dimension that holds the classes; errors as PyTorch's types, naming both shapes."""
-    shapes = f"got input of shape {tuple(input.shape)} and target of shape {tuple(target.shape)}"
-    if input.dim() == 0:
-        raise ValueError(f"the input needs one dimension or more, {shapes}")
-    if input.dim() == 1:
-        if target.dim() > 1 or target.numel() != 1:
-            raise ValueError(f"one row of class scores takes one target, {shapes}")
+def _class_dim(input: Tensor, target: Tensor) -> int:
+    """The dimension that holds the classes, if the shapes go together."""
+    scores, classes = tuple(input.shape), tuple(target.shape)
+    if len(scores) == 1 and classes in ((), (1,)):
         return 0
-    if target.dim() == 0 or input.shape[0] != target.shape[0]:
-        raise ValueError(
-            f"Expected input batch_size ({input.shape[0]}) to match target batch_size "
-            f"({target.shape[0] if target.dim() else 1}): {shapes}"
-        )
-    if target.shape != (input.shape[0], *input.shape[2:]):
-        raise RuntimeError(f"Expected target size {[input.shape[0], *input.shape[2:]]}: {shapes}")
-    return 1
+    if len(scores) > 1 and classes == (scores[0], *scores[2:]):
+        return 1
+    shapes = f"got input of shape {scores} and target of shape {classes}"
+    if not scores:
+        raise ValueError(f"the input needs one dimension or more, {shapes}")
+    if len(scores) == 1:
+        raise ValueError(f"one row of class scores takes one target, {shapes}")
+    batch = classes[0] if classes else 1
+    if batch != scores[0]:
+        raise ValueError(f"Expected input batch_size ({scores[0]}) to match target batch_size ({batch}): {shapes}")
+    raise RuntimeError(f"Expected target size {[scores[0], *scores[2:]]}: {shapes}")
 
 
 def _check_class_weight(weight: Tensor | None, classes: int) -> None:

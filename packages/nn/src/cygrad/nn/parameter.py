@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, SupportsIndex
 
 import cygrad
 from cygrad import Tensor
@@ -50,7 +50,7 @@ class Parameter(Tensor):
             memo[id(self)] = type(self)(self.detach().clone(), self.requires_grad)
         return memo[id(self)]
 
-    def __reduce_ex__(self, protocol: int) -> tuple:
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple:
         return _unpickle_parameter, (type(self), self.detach(), self.requires_grad)
 
 
@@ -85,7 +85,7 @@ class Buffer(Tensor):
             memo[id(self)] = type(self)(copy, persistent=self.persistent)
         return memo[id(self)]
 
-    def __reduce_ex__(self, protocol: int) -> tuple:
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple:
         return _unpickle_buffer, (type(self), self.detach(), self.requires_grad, self.persistent)
 
 

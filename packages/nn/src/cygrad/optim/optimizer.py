@@ -79,7 +79,7 @@ def _with_hooks(step: Callable) -> Callable:
             hook(self, args, kwargs)
         return result
 
-    hooked.hooked = True
+    hooked.hooked = True  # type: ignore[attr-defined]
     return hooked
 
 
@@ -111,11 +111,18 @@ class Optimizer:
         If there are no parameters, one is no leaf or in two groups, or a required option is missing.
     """
 
+    _optimizer_step_pre_hooks: OrderedDict[int, Callable]
+    _optimizer_step_post_hooks: OrderedDict[int, Callable]
+    _optimizer_state_dict_pre_hooks: OrderedDict[int, Callable]
+    _optimizer_state_dict_post_hooks: OrderedDict[int, Callable]
+    _optimizer_load_state_dict_pre_hooks: OrderedDict[int, Callable]
+    _optimizer_load_state_dict_post_hooks: OrderedDict[int, Callable]
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         step = cls.__dict__.get("step")
         if step is not None and not hasattr(step, "hooked"):
-            cls.step = _with_hooks(step)
+            cls.step = _with_hooks(step)  # type: ignore[method-assign]
 
     def __init__(self, params: Iterable, defaults: dict[str, Any]) -> None:
         if isinstance(params, Tensor):
@@ -187,7 +194,7 @@ class Optimizer:
         for i, param in enumerate(params):
             if not isinstance(param, Tensor):
                 raise TypeError(f"an optimizer takes Tensors, parameter {i} is a {type(param).__name__}")
-            if not (param.is_leaf or param.retains_grad):
+            if param.grad_fn is not None and not param.retains_grad:
                 raise ValueError(
                     f"can't optimize a non-leaf Tensor: parameter {i} is the result of {param.grad_fn.name()}"
                 )
@@ -290,7 +297,7 @@ class Optimizer:
             raise ValueError(
                 f"the loaded parameter groups have {saved_sizes} parameters, those of the optimizer have {sizes}"
             )
-        params = {}
+        params: dict[int, Tensor] = {}
         for group, saved_group in zip(self.param_groups, saved, strict=True):
             params.update(zip(saved_group["params"], group["params"], strict=True))
             saved_group["params"] = group["params"]

@@ -97,8 +97,8 @@ class BackwardHook:
         self.user_hooks = user_hooks
         self.user_pre_hooks = user_pre_hooks
         self.grad_outputs: tuple | None = None
-        self._inputs: _Slots | None = None
-        self._outputs: _Slots | None = None
+        self._inputs: Any = None  # _Slots, or None when no gradient flows there
+        self._outputs: Any = None
 
     def setup_input_hook(self, args: tuple) -> tuple:
         """Return `args` with its tensors led through the input node."""

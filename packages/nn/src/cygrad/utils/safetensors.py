@@ -9,7 +9,7 @@ import contextlib
 import errno
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import safetensors.numpy
@@ -249,7 +249,7 @@ def _sharing(tensors: Mapping[str, Tensor]) -> list[list[str]]:
     return [group for group in groups if len(group) > 1]
 
 
-def _removable(state: Mapping[str, Tensor], preferred: set[str] = frozenset()) -> dict[str, list[str]]:
+def _removable(state: Mapping[str, Tensor], preferred: Collection[str] = ()) -> dict[str, list[str]]:
     """For groups that share memory: the name to keep, and those that it makes superfluous."""
     removable = {}
     for group in _sharing(state):

@@ -75,7 +75,7 @@ class _Ordered(Module):
 
     def pop(self, index: Any = -1) -> Any:
         """Remove the child at `index` and return it."""
-        module = self[index]
+        module = self._modules[self._name_at(index)]
         del self[index]
         return module
 

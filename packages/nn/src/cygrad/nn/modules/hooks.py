@@ -39,6 +39,9 @@ class Hookable:
     more than ``forward`` itself.
     """
 
+    forward: Callable[..., Any]
+    _hook_options: OrderedDict[int, HookOptions]
+
     def _init_hooks(self) -> None:
         for kind in (*KINDS, "_hook_options"):
             object.__setattr__(self, kind, OrderedDict())

@@ -88,12 +88,12 @@ class Module(Hookable, Stateful):
 
     # ---- attributes ----------------------------------------------------------------------------------------------
     def __getattr__(self, name: str) -> Any:
-        if name in self._parameters:
-            return self._parameters[name]
-        if name in self._buffers:
-            return self._buffers[name]
-        if name in self._modules:
-            return self._modules[name]
+        value = self._parameters.get(name)
+        if value is not None:
+            return value
+        for registry in (self._parameters, self._buffers, self._modules):
+            if name in registry:
+                return registry[name]
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -78,6 +78,14 @@ class Stateful:
     """What gives a module its `state_dict`."""
 
     _version: int = 1
+    _parameters: Any
+    _buffers: Any
+    _modules: Any
+    _non_persistent_buffers_set: set[str]
+    _state_dict_pre_hooks: OrderedDict[int, Callable]
+    _state_dict_hooks: OrderedDict[int, Callable]
+    _load_state_dict_pre_hooks: OrderedDict[int, Callable]
+    _load_state_dict_post_hooks: OrderedDict[int, Callable]
 
     def _init_state_hooks(self) -> None:
         for kind in KINDS:
@@ -120,7 +128,7 @@ class Stateful:
                 keep_vars = value
         if destination is None:
             destination = OrderedDict()
-            destination._metadata = OrderedDict()
+            destination._metadata = OrderedDict()  # type: ignore[attr-defined]
         local_metadata = {"version": self._version}
         if hasattr(destination, "_metadata"):
             destination._metadata[prefix[:-1]] = local_metadata
@@ -281,7 +289,7 @@ class _Load:
         self.state = OrderedDict(state_dict)  # pre-hooks may rename entries of it
         self.metadata = getattr(state_dict, "_metadata", None)
         if self.metadata is not None:
-            self.state._metadata = self.metadata
+            self.state._metadata = self.metadata  # type: ignore[attr-defined]
         self.strict = strict
         self.assign = assign
         self.keys = _IncompatibleKeys([], [])

@@ -43,7 +43,7 @@ def default_convert(data: Any) -> Any:
     return data
 
 
-def _rebuilt_mapping(like: Mapping, values: dict) -> Any:
+def _rebuilt_mapping(like: Any, values: dict) -> Any:
     """A mapping of the type of `like`, with its other properties, if that type can be made."""
     try:
         if isinstance(like, MutableMapping):
@@ -55,7 +55,7 @@ def _rebuilt_mapping(like: Mapping, values: dict) -> Any:
         return values
 
 
-def _rebuilt_sequence(like: Sequence, values: list) -> Any:
+def _rebuilt_sequence(like: Any, values: list) -> Any:
     """A sequence of the type of `like`, with its other properties, if that type can be made."""
     try:
         if isinstance(like, MutableSequence):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import repeat
 from typing import Any
 
@@ -65,14 +65,16 @@ class DataLoader:
 
     _fixed = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
     _ready = False
+    sampler: Any
+    batch_sampler: Any
 
     def __init__(
         self,
         dataset: Any,
         batch_size: int | None = 1,
         shuffle: bool | None = None,
-        sampler: Iterable | None = None,
-        batch_sampler: Iterable | None = None,
+        sampler: Any = None,
+        batch_sampler: Any = None,
         num_workers: int = 0,
         collate_fn: Callable[[Any], Any] | None = None,
         pin_memory: bool = False,
@@ -186,7 +188,7 @@ class _Pass:
         self._order = iter(loader.batch_sampler if self._batched else loader.sampler)
         # The seed of worker processes. It is drawn here too, so that their number does not change later random numbers.
         draw_seed(loader.generator)
-        self._stream = iter(loader.dataset) if loader._iterable else None
+        self._stream: Any = iter(loader.dataset) if loader._iterable else None
         self._read = self._next_of_stream if loader._iterable else self._look_up
 
     def __iter__(self) -> _Pass:

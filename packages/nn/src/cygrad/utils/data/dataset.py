@@ -43,7 +43,7 @@ class Dataset(Generic[T]):
 class IterableDataset(Dataset[T], Iterable[T]):
     """Samples that come one after the other, as from a stream. A subclass defines ``__iter__``."""
 
-    def __add__(self, other: Dataset) -> ChainDataset:
+    def __add__(self, other: Dataset) -> ChainDataset:  # type: ignore[override]
         return ChainDataset([self, other])
 
 
@@ -107,7 +107,7 @@ class StackDataset(Dataset):
 
     datasets: tuple | dict
 
-    def __init__(self, *args: Dataset, **kwargs: Dataset) -> None:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         if bool(args) == bool(kwargs):
             raise ValueError(
                 "StackDataset takes datasets either by position or by name, got "
@@ -157,10 +157,10 @@ class ConcatDataset(Dataset[T]):
         If there are none, or one is an IterableDataset.
     """
 
-    datasets: list[Dataset[T]]
+    datasets: list[Any]
     cumulative_sizes: list[int]
 
-    def __init__(self, datasets: Iterable[Dataset]) -> None:
+    def __init__(self, datasets: Iterable[Any]) -> None:
         self.datasets = list(datasets)
         if not self.datasets:
             raise AssertionError("ConcatDataset needs at least one dataset, got none")
@@ -253,7 +253,7 @@ def read_items(dataset: Any, indices: list) -> list:
     return [dataset[i] for i in indices]
 
 
-def random_split(dataset: Any, lengths: Sequence[float], generator: Any = None) -> list[Subset]:
+def random_split(dataset: Any, lengths: Sequence[Any], generator: Any = None) -> list[Subset]:
     """Split a dataset at random into parts that share no sample.
 
     Parameters

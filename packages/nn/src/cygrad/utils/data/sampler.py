@@ -30,7 +30,7 @@ class Sampler(Generic[T]):
 
 def draw_seed(generator: Any = None) -> int:
     """A number in 0 .. 2**63 - 1 from the generator, or from the global one."""
-    return cygrad.empty((), dtype=cygrad.int64).random_(generator=generator).item()
+    return int(cygrad.empty((), dtype=cygrad.int64).random_(generator=generator).item())
 
 
 def _check_count(num_samples: Any) -> None:
@@ -213,6 +213,8 @@ class BatchSampler(Sampler[list[Any]]):
     ValueError
         If `batch_size` is not a positive integer, or `drop_last` no bool.
     """
+
+    sampler: Any
 
     def __init__(self, sampler: Iterable[Any], batch_size: int, drop_last: bool) -> None:
         if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size <= 0:
