@@ -116,12 +116,16 @@ def test_other_rows_are_called_by_name():
 
 
 @pytest.mark.parametrize(
-    ("formula", "how"),
-    [("g", "pass"), ("0", "constant"), ("-g", "kernel"), ("g * x", "kernel"), ("expand_reduced(g, x)", "tensor")],
+    ("formula", "how"), [("g", "pass"), ("0", "constant"), ("-g", "kernel"), ("g * x", "kernel"), ("g * 2", "kernel")]
 )
-def test_how_a_gradient_is_computed(formula, how):
-    rows = table(new={"sig": "x -> y", "kernel": "new", "grad": {"x": formula}})
+def test_how_a_pointwise_gradient_is_computed(formula, how):
+    rows = table(new=row("x", grad={"x": formula}))
     assert gradient_plan(rows, rows["new"], "x")[0] == how
+
+
+def test_gradients_of_other_rows_are_read_as_tensors():
+    assert gradient_plan(ROWS, ROWS["sum"], "x") == ("tensor", None)
+    assert gradient_plan(ROWS, ROWS["addmm"], "c") == ("tensor", None)
 
 
 def test_minus_g_is_the_kernel_of_neg():
@@ -162,6 +166,8 @@ def test_show_on_the_command_line():
     assert "# K_SIGMOID: sigmoid(x)" in shown
     assert "# K_SIGMOID_G_X: g * ((1 - y) * y)" in shown
     assert "f64" in shown
+    view = subprocess.run([*command, "show", "narrow"], capture_output=True, text=True, check=True).stdout
+    assert "op_narrow" in view
     missing = subprocess.run([*command, "show", "sgimoid"], capture_output=True, text=True, check=False)
     assert (missing.returncode, missing.stderr) == (1, "no row 'sgimoid' in the op table\n")
     assert subprocess.run(command, capture_output=True, check=False).returncode == 2

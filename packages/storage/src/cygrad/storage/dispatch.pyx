@@ -92,8 +92,21 @@ def choose():
     return wanted or available[0]
 
 
+def table_stamp():
+    """A number that changes with the kernel ids; what was compiled with other ones would run other kernels.
+
+    Returns
+    -------
+    int
+    """
+    return TABLE_STAMP
+
+
 cdef int fill(void** table, str group, str isa) except -1:
-    cdef size_t address = import_module(module_name(group, isa)).register_address()
+    module = import_module(module_name(group, isa))
+    if group == POINTWISE and module.table_stamp() != TABLE_STAMP:
+        raise ImportError(f"{module.__name__} was compiled for another op table than {__name__}: install cygrad-storage again")
+    cdef size_t address = module.register_address()
     (<Register>address)(table)
     return 0
 
@@ -113,6 +126,25 @@ for _group in GROUPS:
     if _group != POINTWISE:
         fill(hand_table, _group, CHOSEN)
 check_complete()
+
+
+cdef Loop find_loop(str name, int dtype, str isa) except NULL:
+    cdef void* table[N_KERNELS * N_DTYPES]
+    cdef Loop loop
+    memset(table, 0, sizeof(table))
+    fill(table, POINTWISE, CHOSEN if isa is None else isa)
+    loop = <Loop>table[<int>KERNELS[name][0] * N_DTYPES + dtype]
+    if loop == NULL:
+        raise TypeError(f"{name} has no kernel for dtype code {dtype}")
+    return loop
+
+
+def loop_address(str name, int dtype, str isa=None):
+    """Where the machine code of one pointwise kernel begins; for tests that read it.
+
+    Parameters are those of `run_loop`.
+    """
+    return <size_t>find_loop(name, dtype, isa)
 
 
 def run_loop(str name, int dtype, out, tuple inputs, tuple attr=(), str isa=None):
@@ -136,20 +168,15 @@ def run_loop(str name, int dtype, out, tuple inputs, tuple attr=(), str isa=None
     KeyError, ValueError, TypeError
         No such kernel; buffers of other lengths or counts; no kernel for this dtype.
     """
-    cdef void* table[N_KERNELS * N_DTYPES]
     cdef Py_buffer views[MAXOPS]
     cdef char* p[MAXOPS]
     cdef int64_t st[MAXOPS]
-    cdef double scalars[4]
+    cdef double scalars[MAXOPS]
     cdef int k, held = 0
-    kid, operands, names = KERNELS[name]
+    _, operands, names = KERNELS[name]
     if len(inputs) != len(operands) or len(attr) != len(names):
         raise ValueError(f"{name} takes the operands {operands} and scalars {names}")
-    memset(table, 0, sizeof(table))
-    fill(table, POINTWISE, CHOSEN if isa is None else isa)
-    cdef Loop loop = <Loop>table[<int>kid * N_DTYPES + dtype]
-    if loop == NULL:
-        raise TypeError(f"{name} has no kernel for dtype code {dtype}")
+    cdef Loop loop = find_loop(name, dtype, isa)
     for k in range(len(attr)):
         scalars[k] = attr[k]
     try:

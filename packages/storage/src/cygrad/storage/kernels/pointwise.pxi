@@ -80,3 +80,8 @@ include "pointwise_loops.pxi"
 def register_address():
     """Address of ``void register_kernels(void** table)``, which fills ``table[kernel id][dtype code]``."""
     return <size_t><void*>&register_kernels
+
+
+def table_stamp():
+    """What the ids stand for; see `cygrad.storage.dispatch.table_stamp`."""
+    return TABLE_STAMP

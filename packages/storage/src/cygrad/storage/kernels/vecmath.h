@@ -111,7 +111,7 @@ VM_ROUND(double, f64, )
 VM int vm_isnan_##t(T x) { return x != x; } \
 VM int vm_isinf_##t(T x) { return vm_abs_##t(x) > vm_max_##t; } \
 VM int vm_isfinite_##t(T x) { return vm_abs_##t(x) <= vm_max_##t; } \
-VM T vm_sign_##t(T x) { return (T)((x > 0) - (x < 0)); } \
+VM T vm_sign_##t(T x) { return (x > 0 ? (T)1 : (T)0) - (x < 0 ? (T)1 : (T)0); } \
 VM T vm_sqrt_##t(T x) { return sqrt##f(x); }
 VM_FLOATING(float, f32, f)
 VM_FLOATING(double, f64, )

@@ -1,7 +1,17 @@
-"""``python -m cygrad.storage.opgen show NAME`` prints the generated text of one row of the op table."""
+"""``python -m cygrad.storage.opgen show NAME`` prints what every reader of the op table makes of one row."""
 import sys
 
 from . import TableError, show
+from .parse import TABLE
+
+
+def shown(name):
+    """The kernels of a row, then its recorded operation, and in a checkout also its backward function."""
+    from .autograd import show_autograd
+
+    source = TABLE.parents[4] / "autograd" / "src" / "cygrad" / "autograd"  # absent where storage is installed alone
+    parts = [show(name), show_autograd(name, source if (source / "formulas.pxi").is_file() else None)]
+    return "\n".join(part for part in parts if part)
 
 
 def main(argv):
@@ -9,7 +19,7 @@ def main(argv):
         print("usage: python -m cygrad.storage.opgen show NAME", file=sys.stderr)
         return 2
     try:
-        print(show(argv[1]), end="")
+        print(shown(argv[1]), end="")
     except (KeyError, TableError) as error:
         print(error.args[0], file=sys.stderr)
         return 1

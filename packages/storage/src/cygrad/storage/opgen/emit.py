@@ -1,4 +1,5 @@
 """Prints the storage side of the op table: inline functions of one element, loops around them, kernel ids and names."""
+import hashlib
 from pathlib import Path
 
 from .check import check
@@ -138,8 +139,10 @@ def pointwise_text(rows, found):
 
 
 def ids_text(found):
-    """Kernel ids; code compiled with those of another table is refused by the ABI stamp, which covers the table."""
+    """Kernel ids, and a stamp of what they stand for: modules of two builds would take one id for different kernels."""
+    facts = repr([(k.name, [t.name for t in k.types], k.operands, k.attrs) for k in found])
     lines = [HEAD + "cdef enum:"]
+    lines.append(f"    TABLE_STAMP = {int(hashlib.sha256(facts.encode()).hexdigest()[:7], 16)}")
     lines += [f"    {kernel.id} = {i}" for i, kernel in enumerate(found)]
     return "\n".join([*lines, f"    N_KERNELS = {len(found)}"]) + "\n"
 

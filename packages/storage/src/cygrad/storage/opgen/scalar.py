@@ -318,7 +318,7 @@ def gradient_kernel(row, name):
     formula = row.grad[name]
     read = names_in(formula)
     kinds = {"g": "value"} | dict.fromkeys(row.outputs, "value")
-    kinds |= {p.name: "truth" if p.type == "mask" else "value" for p in row.inputs if p.type in ("t", "tn", "mask")}
+    kinds |= {p.name: "truth" if p.type == "mask" else "value" for p in row.inputs}
     operands = tuple((n, kinds[n]) for n in read if n in kinds)
     formulas = tuple((t, formula) for t in FLOAT_TYPES)
     return Kernel(f"{row.name}_g_{name}", row, formulas, operands, attr_names(row), False)
@@ -330,26 +330,19 @@ def gradient_plan(rows, row, name):
     Returns
     -------
     tuple
-        ``("pass", None)`` for g itself, ``("constant", value)``, ``("kernel", Kernel)``, or ``("tensor", reason)``
-        for a formula that only its tensor reading can compute. Minus g is the kernel of ``neg``.
+        ``("pass", None)`` for g itself, ``("constant", value)``, ``("kernel", Kernel)``, where minus g is the kernel
+        of ``neg``, or ``("tensor", None)`` in rows that are not pointwise: only the tensor reading can compute it.
     """
-    formula = row.grad[name]
-    node = ast.parse(formula, mode="eval").body
+    node = ast.parse(row.grad[name], mode="eval").body
     if isinstance(node, ast.Name) and node.id == "g":
         return "pass", None
     if constant(node) is not None:
         return "constant", constant(node)
+    if row.kind != "pointwise":
+        return "tensor", None
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and ast.unparse(node.operand) == "g":
         return "kernel", forward_kernel(rows["neg"])
-    kernel = gradient_kernel(row, name)
-    if "g" not in dict(kernel.operands):
-        return "tensor", "the formula does not read g"
-    try:
-        for t in FLOAT_TYPES:
-            kernel.reading(rows, t)
-    except NotScalar as error:
-        return "tensor", str(error)
-    return "kernel", kernel
+    return "kernel", gradient_kernel(row, name)
 
 
 def kernels(rows):
