@@ -69,5 +69,6 @@ cdef Generator default_generator()
 cdef int uniform_into(Meta* x, double low, double high, Generator gen) except -1
 cdef int normal_into(Meta* x, double mean, double std, Generator gen) except -1
 cdef int random_into(Meta* x, int64_t low, int64_t high, Generator gen) except -1    # integers in [low, high)
+cdef int random_full_into(Meta* x, Generator gen) except -1                          # random_() without bounds
 cdef int bernoulli_into(Meta* x, double p, Generator gen) except -1
 cdef Storage op_randperm(Meta* y, int64_t n, int dtype, Generator gen)
