@@ -337,7 +337,7 @@ cdef int accumulate(Tensor leaf, Tensor g, bint sole) except -1:
     elif recording():
         leaf.grad_ = op_add(<Tensor>leaf.grad_, g)
     else:
-        add_into(<Tensor>leaf.grad_, g)
+        leaf.grad_ = added(<Tensor>leaf.grad_, g)
     if leaf.flags & HAS_HOOKS:
         for hook in list(leaf.extra.after.values()):
             hook(leaf)
@@ -350,10 +350,24 @@ cdef inline bint stealable(Tensor g, Tensor leaf) noexcept:
             and g.m.flags & CONTIGUOUS == leaf.m.flags & CONTIGUOUS)
 
 
-cdef int add_into(Tensor have, Tensor g) except -1:
-    """have += g, as PyTorch accumulates: in place, counted as a change."""
-    pointwise(OP_ADD, 2, have, g, None, NULL, have)
-    return 0
+cdef Tensor added(Tensor have, Tensor g):
+    """have + g in have's own memory, counted as a change, as PyTorch accumulates; a new tensor where that memory cannot be written.
+
+    The GIL is held throughout: two threads may accumulate into one leaf.
+    """
+    cdef Meta* ms[3]
+    cdef Iter it
+    cdef Loop f = OPS[OP_ADD].row[have.m.dtype]
+    if f == NULL or g.m.dtype != have.m.dtype or have.mem.readonly or has_internal_overlap(&have.m):
+        return op_add(have, g)
+    ms[0] = &have.m
+    ms[1] = &have.m
+    ms[2] = &g.m
+    if have.m.numel:
+        iter_build(&it, ms, 3, have.m.ndim, have.m.sizes)
+        iter_run(&it, f, NULL)
+    bump(have, OP_ADD)
+    return have
 
 
 cdef Tensor run_tensor_hooks(dict hooks, Tensor g):

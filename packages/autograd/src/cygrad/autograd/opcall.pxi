@@ -64,6 +64,28 @@ cdef inline void run_flat(Loop f, Meta** ms, int n, const double* attr) noexcept
     iter_run_gil(&it, f, attr)
 
 
+cdef inline void run_two(Loop f, Meta* y, Meta* a, Meta* b) noexcept:
+    """run_flat for two inputs, the case whose cost is felt."""
+    cdef char* p[3]
+    cdef int64_t st[3]
+    cdef Meta* ms[3]
+    cdef int64_t n = y.numel
+    if n >= NOGIL:
+        ms[0] = y
+        ms[1] = a
+        ms[2] = b
+        run_flat(f, ms, 3, NULL)
+        return
+    p[0] = y.data
+    p[1] = a.data
+    p[2] = b.data
+    st[0] = ITEMSIZE[y.dtype]
+    st[1] = ITEMSIZE[a.dtype] if a.numel == n else 0
+    st[2] = ITEMSIZE[b.dtype] if b.numel == n else 0
+    if n:
+        f(p, st, n, NULL)
+
+
 cdef inline Tensor unary(int op, Tensor x):
     cdef const OpInfo* o = &OPS[op]
     cdef Loop f
@@ -86,7 +108,6 @@ cdef inline Tensor unary(int op, Tensor x):
 cdef inline Tensor binary(int op, Tensor a, Tensor b):
     cdef const OpInfo* o = &OPS[op]
     cdef Loop f
-    cdef Meta* ms[3]
     cdef Meta* shape
     cdef Tensor y
     if a.m.dtype == b.m.dtype and not cyg_mode & ~MODE_NO_GRAD:
@@ -99,10 +120,7 @@ cdef inline Tensor binary(int op, Tensor a, Tensor b):
         f = o.row[a.m.dtype]
         if f != NULL and not (o.guard and a.m.dtype <= INT64):
             y = empty_rowmajor(shape, BOOL if o.out_bool else a.m.dtype)
-            ms[0] = &y.m
-            ms[1] = &a.m
-            ms[2] = &b.m
-            run_flat(f, ms, 3, NULL)
+            run_two(f, &y.m, &a.m, &b.m)
             if cyg_mode == 0 and (needs(a) or needs(b)):
                 record(o, y, a, b, None, NULL, 0)
             return y
@@ -238,7 +256,7 @@ cdef Tensor pointwise(int op, int nin, Tensor a, Tensor b, Tensor c, const doubl
         raise RuntimeError(f"{o.name.decode().lower()}: {e}") from None
     if target is None:
         y = tensor_new()
-        result_layout(&y.m, ms, nin, nd, sizes, out_code)
+        meta_joint(&y.m, ms + 1, nin, nd, sizes, out_code)
         y.mem = meta_storage(&y.m)
         run_iter(o.row[code], &y.m, ms, nin, nd, sizes, attr)
         if recording() and needs_grad(a, b, c):
@@ -264,21 +282,6 @@ cdef int check_guard(const OpInfo* o, Tensor b) except -1:
 
 cdef inline bint needs_grad(Tensor a, Tensor b, Tensor c) noexcept:
     return needs(a) or (b is not None and needs(b)) or (c is not None and needs(c))
-
-
-cdef int result_layout(Meta* y, Meta** ms, int nin, int nd, const int64_t* sizes, int code) except -1:
-    """Row-major, unless an input of the result's shape is dense in another order: then that one's (PyTorch's rule)."""
-    cdef int i, k
-    cdef bint full
-    for i in range(1, nin + 1):
-        full = ms[i].ndim == nd and nd > 1
-        for k in range(nd):
-            full = full and ms[i].sizes[k] == sizes[k]
-        if full:
-            if ms[i].flags & DENSE and not ms[i].flags & CONTIGUOUS:
-                return meta_dense_like(y, ms[i], code)
-            break
-    return meta_contig(y, nd, sizes, code)
 
 
 cdef int run_iter(Loop f, Meta* y, Meta** ms, int nin, int nd, const int64_t* sizes, const double* attr) except -1:
@@ -383,7 +386,7 @@ cdef Tensor fused(int kid, int nin, Tensor a, Tensor b, Tensor c, Tensor d, int 
         return y
     nd = broadcast_shapes(ms + 1, nin, sizes)
     y = tensor_new()
-    result_layout(&y.m, ms, nin, nd, sizes, code)
+    meta_joint(&y.m, ms + 1, nin, nd, sizes, code)
     y.mem = meta_storage(&y.m)
     run_iter(f, &y.m, ms, nin, nd, sizes, attr)
     return y
@@ -433,9 +436,7 @@ cdef Tensor wrap(object v, Tensor t, bint exact):
         (<int64_t*>y.m.data)[0] = int_value(v)
         if code != INT64:
             y = cast_data(y, code)
-        if code != t.m.dtype and exact and t.m.dtype != BOOL:
-            return y                     # not weak: the comparison runs in int64
-        y.flags |= WRAPPED
+        y.flags = WIDE if code != t.m.dtype and t.m.dtype != BOOL else WRAPPED
         return y
     if isinstance(v, float):
         return wrap(float(v), t, exact)

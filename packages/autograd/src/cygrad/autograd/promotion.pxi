@@ -7,7 +7,9 @@ cdef struct Promotion:
 
 cdef inline void promotion_add(Promotion* p, Tensor t) noexcept:
     cdef int c = t.m.dtype
-    if t.flags & WRAPPED:
+    if t.flags & WIDE:
+        p.dim = c if p.dim < 0 else promote(p.dim, c)
+    elif t.flags & WRAPPED:
         if c == FLOAT64:
             c = default_dtype()
         p.number = c if p.number < 0 else promote(p.number, c)

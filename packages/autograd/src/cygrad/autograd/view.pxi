@@ -85,7 +85,12 @@ cdef int rebase(Tensor x, Node n) except -1:
     cdef uint32_t nr = 0
     cdef bint leaf = False
     if b is None:
-        node_set_output(n, x)
+        if x.flags & RETAINS_GRAD and x.fn is not None:
+            node_hooks(x.fn).retain.pop(x.out_nr, None)      # .grad will be that of the new value
+            node_set_output(n, x)
+            keep_retaining(x)
+        else:
+            node_set_output(n, x)
         return 0
     # n saw a slice of the base; its output gradient has the slice's shape
     shape_output(n, &x.m)
