@@ -10,7 +10,7 @@ Nothing is generated, probed or compiled before ``build_ext`` runs, so that pip'
 from __future__ import annotations
 
 import hashlib
-import importlib
+import importlib.util
 import json
 import os
 import shutil
@@ -19,6 +19,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 
 from setuptools import Extension
 from setuptools.command.build_ext import build_ext as _build_ext
@@ -29,7 +30,7 @@ SHARED = Path(__file__).resolve().parent
 JOBS = min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
 
 # The first two options change no finite result: one lets sqrt be one instruction, the other lets selects become blends.
-# The third keeps the compiler from fusing a * b + c on its own, which it would do in a vector body and not in its scalar
+# The third keeps the compiler from fusing a * b + c by itself, which it would do in a vector body and not in its scalar
 # tail, so that equal elements could give unequal results. Kernels ask for fused operations by name.
 # -ffast-math is out of the question: it breaks NaN, infinities and, by its start-up code, denormals of all the process.
 NUMERIC = ("-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off")
@@ -78,10 +79,10 @@ def source_root(name: str) -> Path:
 
 
 def abi_stamp(roots: list[Path]) -> str:
-    """Hash of every declaration and of the op table under `roots`: two builds may share C structs only if it is equal."""
+    """Hash of every declaration and of the op table under `roots`: builds may share C structs only if it is equal."""
     digest = hashlib.sha256()
     for root in roots:
-        for path in sorted([*root.rglob("*.pxd"), *root.rglob("*.toml")]):  # the op table numbers kernels and operations
+        for path in sorted([*root.rglob("*.pxd"), *root.rglob("*.toml")]):  # the table numbers kernels and operations
             digest.update(path.relative_to(root).as_posix().encode())
             digest.update(path.read_bytes())
     return "0x" + digest.hexdigest()[:16]
@@ -173,13 +174,21 @@ class Package:
                 text = f'# The kernels of {group.name} for the instruction set "{isa}".\ninclude "{where}"\n'
                 write_if_changed(self.shims / f"_k_{group.stem}_{isa}.pyx", text)
         if self.generate is not None:
-            home = self.src if self.name == "storage" else source_root("storage")
-            sys.path.insert(0, str((home / "cygrad" / "storage").resolve()))
             self.generated.mkdir(parents=True, exist_ok=True)
-            fresh = {Path(p).resolve() for p in self.generate(importlib.import_module("opgen"), self.generated)}
+            root = self.src if self.name == "storage" else source_root("storage")
+            opgen = import_generator(root / "cygrad/storage")
+            fresh = {Path(p).resolve() for p in self.generate(opgen, self.generated)}
             for path in self.generated.iterdir():
                 if path.resolve() not in fresh:
                     path.unlink()
+
+
+def import_generator(storage: Path) -> ModuleType:
+    """Import the op generator by its place: with its folder on sys.path, storage's modules would hide Python's own."""
+    spec = importlib.util.spec_from_file_location("opgen", storage / "opgen" / "__init__.py")
+    module = sys.modules["opgen"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def write_if_changed(path: Path, text: str) -> None:
