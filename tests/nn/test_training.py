@@ -4,7 +4,6 @@ import importlib
 import os
 import subprocess
 import sys
-import textwrap
 
 import pytest
 
@@ -42,11 +41,40 @@ def test_the_same_losses_as_torch_for_two_hundred_steps(torch, nn, data, oracle,
     assert ours[-1] < ours[0] / 4
 
 
-def child(backend, code, **environment):
-    """What a program prints in a fresh interpreter."""
-    program = f"import {backend} as torch\n" + textwrap.dedent(code)
+TRAINING = """
+torch.manual_seed(0)
+nn = torch.nn
+net = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Dropout(0.2), nn.Linear(256, 10))
+optimizer = torch.optim.Adam(net.parameters())
+x, y = torch.randn(BATCH, 64), torch.arange(BATCH) % 10
+
+def train(steps):
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(net(x), y)
+        loss.backward()
+        optimizer.step()
+    return loss.item()
+"""
+
+RESIDENT = """
+import resource
+
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()
+
+train(200)
+before = resident()
+train(1800)
+print(resident() - before)
+"""
+
+
+def child(backend, batch, code, **environment):
+    """What code after TRAINING prints in a fresh interpreter."""
     done = subprocess.run(
-        [sys.executable, "-c", program],
+        [sys.executable, "-c", f"import {backend} as torch\nBATCH = {batch}\n{TRAINING}\n{code}"],
         capture_output=True,
         text=True,
         env=os.environ | {"OMP_WAIT_POLICY": "passive"} | environment,
@@ -55,43 +83,11 @@ def child(backend, code, **environment):
     return done.stdout
 
 
-TRAINING = """
-    torch.manual_seed(0)
-    nn = torch.nn
-    net = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Dropout(0.2), nn.Linear(256, 10))
-    optimizer = torch.optim.Adam(net.parameters())
-    x, y = torch.randn(WIDE, 64), torch.arange(WIDE) % 10
-
-    def train(steps):
-        for _ in range(steps):
-            optimizer.zero_grad()
-            loss = nn.functional.cross_entropy(net(x), y)
-            loss.backward()
-            optimizer.step()
-        return loss.item()
-"""
-
-
 def test_threads_do_not_change_a_run(backend, beyond_pytorch):
-    code = TRAINING.replace("WIDE", "600") + "print(train(20), [p.sum().item() for p in net.parameters()])"
-    assert len({child(backend, code, OMP_NUM_THREADS=n) for n in "12"}) == 1
+    code = "print(train(20), [p.sum().item() for p in net.parameters()])"
+    assert len({child(backend, 600, code, OMP_NUM_THREADS=n) for n in "12"}) == 1
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="reads the resident memory from /proc")
 def test_memory_does_not_grow_with_the_steps(backend):
-    code = (
-        TRAINING.replace("WIDE", "32")
-        + """
-    import resource
-
-    def resident():
-        with open("/proc/self/statm") as file:
-            return int(file.read().split()[1]) * resource.getpagesize()
-
-    train(200)
-    before = resident()
-    train(1800)
-    print(resident() - before)
-    """
-    )
-    assert int(child(backend, textwrap.dedent(code))) < 1_000_000
+    assert int(child(backend, 32, RESIDENT)) < 1_000_000
