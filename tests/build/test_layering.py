@@ -1,4 +1,7 @@
-"""The four distributions import and cimport downwards only: nn and tools -> autograd -> storage."""
+"""The four distributions import and cimport downwards only: nn and tools -> autograd -> storage.
+
+A module's ``__getattr__`` may reach up: it answers for names that exist only where a higher distribution is installed.
+"""
 
 import ast
 import re
@@ -30,7 +33,9 @@ def absolute(module: str, dots: int, package: list[str]) -> str:
 
 
 def python_imports(text: str, package: list[str]):
-    for node in ast.walk(ast.parse(text)):
+    tree = ast.parse(text)
+    tree.body = [node for node in tree.body if not (isinstance(node, ast.FunctionDef) and node.name == "__getattr__")]
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
