@@ -153,6 +153,14 @@ def test_dropout_at_the_ends(torch, nn, F):
             F.dropout(x, p)
 
 
+@pytest.mark.parametrize("n", [5, 1000])
+def test_torch_drops_the_same_elements(torch, F, oracle, n):
+    torch.manual_seed(1)
+    ours = F.dropout(torch.ones(n), 0.3).tolist()
+    oracle.manual_seed(1)
+    assert ours == oracle.nn.functional.dropout(oracle.ones(n), 0.3).tolist()
+
+
 def test_dropout_repeats_with_the_seed(torch, F):
     x = torch.ones(50)
     runs = []
@@ -172,3 +180,18 @@ def test_flatten_and_identity(torch, nn):
     with pytest.raises(IndexError):
         nn.Flatten(5)(x)
     assert nn.Identity(3, anything=4)(x) is x and repr(nn.Identity()) == "Identity()"
+
+
+@pytest.mark.parametrize("value", [3, [1.0], None])
+def test_what_is_no_tensor(torch, F, value):
+    target = torch.tensor([0])
+    for call in (
+        lambda: F.linear(value, torch.ones(2, 1)),
+        lambda: F.relu(value),
+        lambda: F.dropout(value, 0.5),
+        lambda: F.cross_entropy(value, target),
+        lambda: F.cross_entropy(torch.ones(1, 2), value),
+        lambda: F.nll_loss(value, target),
+    ):
+        with pytest.raises(TypeError, match=r"must be Tensor, not (int|list|NoneType)"):
+            call()

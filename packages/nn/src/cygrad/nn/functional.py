@@ -28,6 +28,11 @@ __all__ = [
 ]
 
 
+def _require_tensor(function: str, argument: str, value: Any) -> None:
+    if not isinstance(value, Tensor):
+        raise TypeError(f"{function}(): argument '{argument}' must be Tensor, not {type(value).__name__}")
+
+
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return ``input @ weight.T + bias``.
 
@@ -46,6 +51,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     RuntimeError
         If the sizes or the dtypes do not go together.
     """
+    _require_tensor("linear", "input", input)
     dims = input.dim()
     if bias is not None and weight.dim() == 2:
         if dims == 2:
@@ -61,6 +67,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 # ---- activations -------------------------------------------------------------------------------------------------
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """Return ``max(input, 0)``, element by element; with `inplace` written over the input."""
+    _require_tensor("relu", "input", input)
     return input.relu_() if inplace else input.relu()
 
 
@@ -159,6 +166,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     ValueError
         If `p` is no probability.
     """
+    _require_tensor("dropout", "input", input)
     if not 0.0 <= p <= 1.0:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
     if p == 0 or not training or input.numel() == 0:
@@ -289,6 +297,8 @@ def nll_loss(
     RuntimeError
         If the shapes or dtypes do not go together otherwise.
     """
+    _require_tensor("nll_loss", "input", input)
+    _require_tensor("nll_loss", "target", target)
     reduction = _reduction(size_average, reduce, reduction)
     return _ClassTargets(input, target, weight, ignore_index).nll(input, reduction)
 
@@ -413,6 +423,8 @@ def cross_entropy(
     RuntimeError
         If shapes, dtypes or the smoothing do not fit otherwise.
     """
+    _require_tensor("cross_entropy", "input", input)
+    _require_tensor("cross_entropy", "target", target)
     reduction = _reduction(size_average, reduce, reduction)
     if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0, got {label_smoothing}")
