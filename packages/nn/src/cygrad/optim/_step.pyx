@@ -22,7 +22,7 @@ check_storage_abi("cygrad.optim._step")
 
 cdef enum:
     CHUNK = 16384          # elements that one thread takes at a time; fixed, so that results do not depend on threads
-    NO_OP = 0
+    UNNAMED = 0            # op id of a write that no row of the op table made
 
 cdef struct Chunk:
     int job
@@ -108,7 +108,7 @@ cdef class Batch:
         for t, copy in self.staged:
             copy_into(&t.m, &copy.m)
         for t in self.written:
-            bump(t, NO_OP)
+            bump(t, UNNAMED)
         return 0
 
     cdef int run_threads(self, int rule_id, const void* rule) except -1:
@@ -222,4 +222,4 @@ def adam(list params, state, lr, beta1, beta2, eps, weight_decay, bint decoupled
     batch.run(ADAM_UPDATE, &rule)
     for step, t in counted:
         fill_number(&step.m, t)
-        bump(step, NO_OP)
+        bump(step, UNNAMED)
