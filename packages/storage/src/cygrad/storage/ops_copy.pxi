@@ -3,8 +3,8 @@
 cdef enum:
     COPY_CHUNK = 1 << 18   # bytes that one thread copies at a time
     COPY_ALONE = 1 << 20   # bytes below which a copy is left to one thread
-    TILE_ROWS = 16         # of a transposed copy: one cache line of 4-byte elements is read for 16 rows
-    TILE_COLUMNS = 64
+    TILE_ROWS = 64         # of a transposed copy, along the source's contiguous dimension: whole cache lines are read once
+    TILE_COLUMNS = 32      # along the result's; the tile goes through a dense block, so that strides of 2**k evict nothing
 
 
 cdef void copy_bytes(char* y, const char* x, int64_t n) noexcept:
@@ -24,35 +24,38 @@ cdef void copy_bytes(char* y, const char* x, int64_t n) noexcept:
 cdef int transposed_dim(Iter* it, int64_t y_size, int64_t x_size) noexcept nogil:
     """The dimension along which the source is contiguous, where that is another one than the result's; else 0."""
     cdef int d
-    if it.ndim < 2 or it.sizes[0] < TILE_ROWS or it.st[0][0] != y_size or it.st[0][1] == x_size or it.st[0][1] == 0:
+    if it.ndim < 2 or it.sizes[0] < 16 or it.st[0][0] != y_size or it.st[0][1] == x_size or it.st[0][1] == 0:
         return 0
     for d in range(1, it.ndim):
-        if it.st[d][1] == x_size and it.sizes[d] >= TILE_ROWS:
+        if it.st[d][1] == x_size and it.sizes[d] >= 16:
             return d
     return 0
 
 
 cdef void copy_tile(Iter* it, Loop loop, int across, int64_t tile, int64_t wide, int64_t high) noexcept nogil:
     """One tile: TILE_ROWS x TILE_COLUMNS over `across` and dimension 0, at one place of the other dimensions."""
-    cdef char* p[MAXOPS]
+    cdef char block[TILE_ROWS * TILE_COLUMNS * 16]
+    cdef char* p[2]
+    cdef int64_t st[2]
     cdef int64_t column = tile % wide * TILE_COLUMNS
     cdef int64_t row = tile // wide % high * TILE_ROWS
-    cdef int64_t rest = tile // (wide * high), at, i
+    cdef int64_t rest = tile // (wide * high), size = it.st[across][1], i
     cdef int64_t columns = min(TILE_COLUMNS, it.sizes[0] - column)
     cdef int64_t rows = min(TILE_ROWS, it.sizes[across] - row)
-    cdef int d, k
-    for k in range(2):
-        p[k] = it.p[k] + column * it.st[0][k] + row * it.st[across][k]
+    cdef char* y = it.p[0] + column * it.st[0][0] + row * it.st[across][0]
+    cdef char* x = it.p[1] + column * it.st[0][1] + row * size
+    cdef int d
     for d in range(1, it.ndim):
         if d != across:
-            at = rest % it.sizes[d]
+            y += rest % it.sizes[d] * it.st[d][0]
+            x += rest % it.sizes[d] * it.st[d][1]
             rest = rest // it.sizes[d]
-            for k in range(2):
-                p[k] += at * it.st[d][k]
+    for i in range(columns):
+        memcpy(block + i * TILE_ROWS * size, x + i * it.st[0][1], rows * size)
+    st[0], st[1] = it.st[0][0], TILE_ROWS * size
     for i in range(rows):
-        loop(p, it.st[0], columns, NULL)
-        for k in range(2):
-            p[k] += it.st[across][k]
+        p[0], p[1] = y + i * it.st[across][0], block + i * size
+        loop(p, st, columns, NULL)
 
 
 cdef void copy_transposed(Iter* it, Loop loop, int across) noexcept:

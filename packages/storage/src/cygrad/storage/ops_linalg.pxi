@@ -8,9 +8,10 @@ cdef enum:                 # of the CBLAS interface
     TRANSPOSED = 112
 
 cdef enum:
-    TILE_WORK = 1 << 21    # multiply-adds of one tile: about 30 us
-    TILE_SIDE = 128        # shorter sides cost more packing than a second thread gains
-    SMALL_WORK = 64        # multiply-adds up to which a plain loop is faster than a BLAS call
+    SPLIT_WORK = 1 << 22   # multiply-adds, about 80 us, from which a product is halved for a second thread
+    TILE_WORK = 1 << 23    # multiply-adds of a tile from which it is halved again, as long as that leaves it 256 wide:
+                           # tiles of 256 cost 4 % more packing than the whole, tiles of 128 cost 10 % (512^3, one thread)
+    QUIET_WORK = 1 << 18   # below this the GIL is kept
 
 ctypedef void (*Sgemm)(int order, int ta, int tb, int m, int n, int k, float alpha, const float* a, int lda, const float* b, int ldb,
                        float beta, float* c, int ldc) noexcept nogil
@@ -116,14 +117,20 @@ cdef void multiply_tile(const Product* g, int64_t tile) noexcept nogil:
               g.b.ld, g.beta, <double*> y, <int> g.p)
 
 
+cdef void halve_tile(Product* g) noexcept nogil:
+    """Sides stay multiples of 16, the unit of BLAS kernels."""
+    if g.rows >= g.columns:
+        g.rows = (g.rows // 2 + 15) // 16 * 16
+    else:
+        g.columns = (g.columns // 2 + 15) // 16 * 16
+
+
 cdef void choose_tiles(Product* g) noexcept nogil:
-    """Halve the longer side until the tiles are TILE_WORK small; sides stay multiples of 16, the unit of BLAS kernels."""
     g.rows, g.columns = g.n, g.p
-    while g.rows * g.columns * g.k > 2 * TILE_WORK and max(g.rows, g.columns) >= 2 * TILE_SIDE:
-        if g.rows >= g.columns:
-            g.rows = (g.rows // 2 + 15) // 16 * 16
-        else:
-            g.columns = (g.columns // 2 + 15) // 16 * 16
+    if g.rows * g.columns * g.k > SPLIT_WORK and max(g.rows, g.columns) >= 128:
+        halve_tile(g)
+    while g.rows * g.columns * g.k > TILE_WORK and max(g.rows, g.columns) >= 512:
+        halve_tile(g)
     g.high = (g.n + g.rows - 1) // g.rows
     g.wide = (g.p + g.columns - 1) // g.columns
 
@@ -134,12 +141,12 @@ cdef void multiply(Product* g) noexcept:
     cdef int threads
     choose_tiles(g)
     tiles = g.high * g.wide * g.batches
-    if work < TILE_WORK // 8:
+    if work < QUIET_WORK:
         for i in range(tiles):
             multiply_tile(g, i)
         return
     with nogil:
-        threads = num_threads() if tiles > 1 and work >= TILE_WORK // 4 else 1
+        threads = num_threads() if tiles > 1 and work >= SPLIT_WORK else 1
         if threads == 1:
             for i in range(tiles):
                 multiply_tile(g, i)

@@ -4,7 +4,6 @@ import struct
 
 cdef enum:
     MT_N = 624
-    MT_M = 397
     STATE_BYTES = 5056     # PyTorch's layout, so that states can be exchanged
 
 cdef struct Twister:
@@ -30,27 +29,21 @@ cdef void twister_seed(Twister* g, uint64_t seed) noexcept:
     g.normal = 0
 
 
-cdef inline uint32_t twist(uint32_t u, uint32_t v) noexcept nogil:
-    return (((u & 0x80000000U) | (v & 0x7fffffffU)) >> 1) ^ (0x9908b0dfU if v & 1 else 0)
+ctypedef void (*Renew)(uint32_t* state) noexcept nogil
+ctypedef void (*UnitFloats)(float* y, const uint32_t* state, int64_t n) noexcept nogil
+ctypedef void (*NormalPairs)(float* y, int64_t n, double mean, double std) noexcept nogil
 
-
-cdef void twister_renew(Twister* g) noexcept nogil:
-    cdef int i
-    cdef uint32_t* s = g.state
-    for i in range(MT_N - MT_M):
-        s[i] = s[i + MT_M] ^ twist(s[i], s[i + 1])
-    for i in range(MT_N - MT_M, MT_N - 1):
-        s[i] = s[i + MT_M - MT_N] ^ twist(s[i], s[i + 1])
-    s[MT_N - 1] = s[MT_M - 1] ^ twist(s[MT_N - 1], s[0])
-    g.left = MT_N
-    g.next = 0
+cdef Renew renew = <Renew> hand_kernel(H_MT_RENEW, FLOAT32)
+cdef UnitFloats unit_floats = <UnitFloats> hand_kernel(H_UNIT_FLOATS, FLOAT32)
+cdef NormalPairs normal_pairs = <NormalPairs> hand_kernel(H_NORMAL_PAIRS, FLOAT32)
 
 
 cdef inline uint32_t draw32(Twister* g) noexcept nogil:
     cdef uint32_t y
     g.left -= 1
     if g.left == 0:
-        twister_renew(g)
+        renew(g.state)
+        g.left, g.next = MT_N, 0
     y = g.state[g.next]
     g.next += 1
     y ^= y >> 11
@@ -66,6 +59,21 @@ cdef inline uint64_t draw64(Twister* g) noexcept nogil:
 
 cdef inline float uniform_float(Twister* g) noexcept nogil:
     return <float> (draw32(g) & 0xffffffU) * <float> 5.9604644775390625e-8        # 2**-24
+
+
+cdef void uniform_floats(Twister* g, float* y, int64_t n) noexcept nogil:
+    """n calls of uniform_float, block by block."""
+    cdef int64_t k
+    while n > 0:
+        if g.left == 1:
+            renew(g.state)
+            g.left, g.next = MT_N + 1, 0       # one more than after a draw
+        k = min(n, g.left - 1)
+        unit_floats(y, g.state + g.next, k)
+        g.left -= <int> k
+        g.next += <int> k
+        y += k
+        n -= k
 
 
 cdef inline double uniform_double(Twister* g) noexcept nogil:
@@ -180,8 +188,6 @@ cdef Twister* twister(Generator gen) noexcept:
 
 # ---- filling
 
-ctypedef void (*NormalPairs)(float* y, int64_t n, double mean, double std) noexcept nogil
-
 cdef struct Draw:          # what to draw, the same for every element
     Twister* g
     int kind
@@ -221,8 +227,20 @@ cdef void draw_row(const Draw* r, element* y, int64_t step, int64_t n) noexcept 
         y = <element*> (<char*> y + step)
 
 
+cdef void uniform_row(const Draw* r, float* y, int64_t n) noexcept nogil:
+    """A contiguous row of float32."""
+    cdef float low = <float> r.low, width = <float> r.high - low
+    cdef int64_t i
+    uniform_floats(r.g, y, n)
+    if low != 0 or width != 1:
+        for i in range(n):
+            y[i] = fmaf(y[i], width, low)
+
+
 cdef void draw_any(const Draw* r, char* y, int64_t step, int64_t n, int code) noexcept nogil:
-    if code == FLOAT32:
+    if code == FLOAT32 and r.kind == UNIFORM and step == 4:
+        uniform_row(r, <float*> y, n)
+    elif code == FLOAT32:
         draw_row[float](r, <float*> y, step, n)
     elif code == FLOAT64:
         draw_row[double](r, <double*> y, step, n)
@@ -295,7 +313,6 @@ cdef int uniform_into(Meta* x, double low, double high, Generator gen) except -1
 
 cdef int normal_into(Meta* x, double mean, double std, Generator gen) except -1:
     cdef Draw r
-    cdef NormalPairs pairs
     check_real("normal_", x)
     if not std >= 0:
         raise RuntimeError(f"normal_: a standard deviation of at least 0 is wanted, got {std}")
@@ -303,10 +320,9 @@ cdef int normal_into(Meta* x, double mean, double std, Generator gen) except -1:
     if x.numel < 16 or not x.flags & CONTIGUOUS:
         draw_into(x, &r)
         return 0
-    pairs = <NormalPairs> hand_kernel(H_NORMAL_PAIRS, FLOAT32)
     with nogil:
         if x.dtype == FLOAT32:
-            normal_floats(<float*> x.data, x.numel, &r, pairs)
+            normal_floats(<float*> x.data, x.numel, &r)
         else:
             normal_doubles(<double*> x.data, x.numel, &r)
     return 0
@@ -315,16 +331,13 @@ cdef int normal_into(Meta* x, double mean, double std, Generator gen) except -1:
 # PyTorch's path for 16 contiguous elements and more: uniform numbers first, then pairs (j, j + 8) of every 16; where the length is no
 # multiple of 16, the last 16 elements are drawn again. float32 has the vector polynomials of kernels/random.pxi.
 
-cdef void normal_floats(float* y, int64_t n, const Draw* r, NormalPairs pairs) noexcept nogil:
-    cdef int64_t i
-    for i in range(n):
-        y[i] = uniform_float(r.g)
-    pairs(y, n & ~<int64_t> 15, r.low, r.high)
+cdef void normal_floats(float* y, int64_t n, const Draw* r) noexcept nogil:
+    uniform_floats(r.g, y, n)
+    normal_pairs(y, n & ~<int64_t> 15, r.low, r.high)
     if n & 15:
         y += n - 16
-        for i in range(16):
-            y[i] = uniform_float(r.g)
-        pairs(y, 16, r.low, r.high)
+        uniform_floats(r.g, y, 16)
+        normal_pairs(y, 16, r.low, r.high)
 
 
 cdef void normal_pair(double* a, double* b, double mean, double std) noexcept nogil:

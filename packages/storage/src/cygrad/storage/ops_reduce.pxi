@@ -118,11 +118,8 @@ cdef void plan_axes(Plan* p, const Meta* x, uint64_t mask, bint ordered) noexcep
 
 cdef void plan_tasks(Plan* p) noexcept nogil:
     cdef int64_t m = p.kept.size[0], n = p.reduced.size[0]
-    cdef int64_t lowest = 64 if p.mode else 16
     cdef int64_t length
-    p.tile = min(max(GRAIN // (n * p.rows), lowest), PLANE)
-    if p.tile > m:
-        p.tile = m
+    p.tile = min(m, PLANE if p.mode else min(max(GRAIN // (n * p.rows), 16), PLANE))   # across: wide rows are read fastest
     p.tiles = (m + p.tile - 1) // p.tile
     p.chunk = n if p.rows == 1 else p.rows
     p.chunks = 1
@@ -192,15 +189,10 @@ cdef void fold(const Plan* p, int64_t task, int64_t chunk, char* acc) noexcept n
 
 
 cdef double real_result(const Plan* p, const double* a) noexcept nogil:
-    """The value of one output; a[0], a[PLANE], a[2 * PLANE] are its accumulators."""
-    cdef double count = <double> (p.reduced.size[0] * p.rows)
+    """The value of one output that is more than a sum; a[0], a[PLANE], a[2 * PLANE] are its accumulators."""
     cdef double big, middle, small
-    if p.out == AS_SUM:
-        return a[0]
-    if p.out == AS_MEAN:
-        return a[0] / count
     if p.out == AS_VAR or p.out == AS_STD:
-        big = a[2 * PLANE] / max(count - p.attr, 0.0)
+        big = a[2 * PLANE] / max(a[0] - p.attr, 0.0)
         return sqrt(big) if p.out == AS_STD else big
     if p.out == AS_ROOT:
         return pow(a[0], 1 / p.attr) if p.attr != 1 and p.attr != 0 else a[0]
@@ -225,17 +217,36 @@ cdef void store_integer(char* y, int64_t v, int code) noexcept nogil:
         y[0] = <char> v
 
 
+cdef void store_means(real* y, int64_t at, int64_t step, const double* a, int64_t m, double count) noexcept nogil:
+    cdef int64_t j
+    for j in range(m):
+        y[at + j * step] = <real> (a[j] / count)
+
+
+cdef void store_reals(real* y, int64_t at, int64_t step, const Plan* p, const double* a, int64_t m) noexcept nogil:
+    cdef int64_t j
+    if p.out == AS_SUM:
+        store_means[real](y, at, step, a, m, 1)
+    elif p.out == AS_MEAN:
+        store_means[real](y, at, step, a, m, <double> (p.reduced.size[0] * p.rows))
+    else:
+        for j in range(m):
+            y[at + j * step] = <real> real_result(p, a + j)
+
+
 cdef void finish(const Plan* p, int64_t task, const char* acc) noexcept nogil:
+    """Accumulators of one task to its outputs."""
     cdef int64_t x, at, m, j, step = p.kept.y[0]
     cdef int size = ITEMSIZE[p.dtype]
     m = task_place(p, task, &x, &at)
+    if p.out >= AS_SUM:
+        if p.dtype == FLOAT32:
+            store_reals[float](<float*> p.y, at, step, p, <const double*> acc, m)
+        else:
+            store_reals[double](<double*> p.y, at, step, p, <const double*> acc, m)
+        return
     for j in range(m):
-        if p.out >= AS_SUM:
-            if p.dtype == FLOAT32:
-                (<float*> p.y)[at] = <float> real_result(p, <const double*> acc + j)
-            else:
-                (<double*> p.y)[at] = real_result(p, <const double*> acc + j)
-        elif p.out == AS_INTEGER:
+        if p.out == AS_INTEGER:
             store_integer(p.y + at * size, (<const int64_t*> acc)[j], p.dtype)
         elif p.out == AS_INDEX:
             (<int64_t*> p.y)[at] = (<const int64_t*> acc)[PLANE + j]

@@ -1,10 +1,11 @@
-# Kernel group "random": uniform float32 numbers to normal ones, bit for bit as PyTorch's vector path makes them.
+# Kernel group "random": the state of MT19937, uniform float32 numbers from it, and normal ones from those, bit for bit as PyTorch's
+# vector path makes them.
 #
 # log, sin and cos are the single-precision polynomials of Cephes (Moshier), evaluated with exactly the fused multiply-adds that PyTorch's
 # binary has. Every fused step is written out, and no other product is added to anything, so the compiler cannot fuse more or less:
 # all instruction sets give the same bits.
 from libc.math cimport fmaf, sqrtf
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t
 from cygrad.storage.core cimport FLOAT32, N_DTYPES
 include "_hand_ids.pxi"
 
@@ -18,6 +19,37 @@ cdef extern from *:
     int32_t bits "cyg_bits"(float x) noexcept nogil
     float float_of "cyg_float"(int32_t i) noexcept nogil
 
+
+# ---- MT19937 (Matsumoto and Nishimura, 1998)
+
+cdef inline uint32_t twist(uint32_t u, uint32_t v) noexcept nogil:
+    return (((u & 0x80000000U) | (v & 0x7fffffffU)) >> 1) ^ (0x9908b0dfU & -(v & 1))
+
+
+cdef void renew(uint32_t* s) noexcept nogil:
+    """The next 624 words of state."""
+    cdef int i
+    for i in range(227):
+        s[i] = s[i + 397] ^ twist(s[i], s[i + 1])
+    for i in range(227, 623):
+        s[i] = s[i - 227] ^ twist(s[i], s[i + 1])
+    s[623] = s[396] ^ twist(s[623], s[0])
+
+
+cdef void unit_floats(float* y, const uint32_t* s, int64_t n) noexcept nogil:
+    """n words of state to numbers of [0, 1) with 24 bits."""
+    cdef int64_t i
+    cdef uint32_t v
+    for i in range(n):
+        v = s[i]
+        v ^= v >> 11
+        v ^= (v << 7) & 0x9d2c5680U
+        v ^= (v << 15) & 0xefc60000U
+        v ^= v >> 18
+        y[i] = <float> <int32_t> (v & 0xffffffU) * <float> 5.9604644775390625e-8       # 2**-24
+
+
+# ---- normal numbers
 
 cdef inline float log_cephes(float x) noexcept nogil:
     """Of a normal number; 0 gives a large negative number, which no uniform draw reaches."""
@@ -80,6 +112,8 @@ cdef void normal_pairs(float* y, int64_t n, double mean, double std) noexcept no
 
 
 cdef void register_kernels(void** table) noexcept:
+    table[H_MT_RENEW * N_DTYPES + FLOAT32] = <void*> renew
+    table[H_UNIT_FLOATS * N_DTYPES + FLOAT32] = <void*> unit_floats
     table[H_NORMAL_PAIRS * N_DTYPES + FLOAT32] = <void*> normal_pairs
 
 

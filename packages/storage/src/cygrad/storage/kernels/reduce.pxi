@@ -15,7 +15,7 @@ cdef enum:
 
 cdef double sum_row(const real* x, int64_t n) noexcept nogil:
     cdef real lane[LANES]
-    cdef double total = 0
+    cdef double total = 0, b = 0, c = 0, d = 0
     cdef int64_t i, j, k, w
     while n >= LANES:
         k = (n if n < BLOCK else BLOCK) & ~<int64_t> (LANES - 1)
@@ -34,9 +34,17 @@ cdef double sum_row(const real* x, int64_t n) noexcept nogil:
         total += (<double> lane[0] + <double> lane[1]) + (<double> lane[2] + <double> lane[3])
         x += k
         n -= k
-    for i in range(n):
+    i = 0
+    while i + 4 <= n:                          # short rows: four sums hide the latency of an add
         total += x[i]
-    return total
+        b += x[i + 1]
+        c += x[i + 2]
+        d += x[i + 3]
+        i += 4
+    while i < n:
+        total += x[i]
+        i += 1
+    return (total + b) + (c + d)
 
 
 cdef double sum_strided(const char* x, int64_t n, int64_t st, const real* tag) noexcept nogil:
@@ -162,17 +170,19 @@ cdef void sum_merge(element* acc, const element* other, int64_t m) noexcept nogi
 # ---- product
 
 cdef double product_row(const char* x, int64_t n, int64_t st, const real* tag) noexcept nogil:
-    cdef double lane[8]
-    cdef double total
+    cdef double lane[LANES]
+    cdef double total = 1
     cdef int64_t i = 0, j
-    for j in range(8):
-        lane[j] = 1
-    if st == sizeof(real):
-        while i + 8 <= n:
-            for j in range(8):
+    if st == sizeof(real) and n >= LANES:
+        for j in range(LANES):
+            lane[j] = (<const real*> x)[j]
+        i = LANES
+        while i + LANES <= n:
+            for j in range(LANES):
                 lane[j] *= (<const real*> x)[i + j]
-            i += 8
-    total = ((lane[0] * lane[1]) * (lane[2] * lane[3])) * ((lane[4] * lane[5]) * (lane[6] * lane[7]))
+            i += LANES
+        for j in range(LANES):
+            total *= lane[j]
     while i < n:
         total *= (<const real*> (x + i * st))[0]
         i += 1
