@@ -10,7 +10,7 @@ include "_vecmath.pxi"
 
 cdef enum:
     COLUMNS = 64
-    LANES = 16
+    LANES = 32
     BLOCK = 1024
     PLAIN = 0
     LOGARITHM = 1
@@ -43,20 +43,22 @@ cdef double sum_line(const real* x, int64_t n) noexcept nogil:
 
 
 cdef real top_of(const real* x, int64_t n) noexcept nogil:
+    """The largest element. A NaN is passed over: its own exponential makes the whole line NaN."""
     cdef real lane[LANES]
     cdef real best = <real> -INFINITY
     cdef int64_t i = 0, j
-    for j in range(LANES):
-        lane[j] = best
-    while i + LANES <= n:
+    if n >= LANES:
         for j in range(LANES):
-            lane[j] = x[i + j] if (x[i + j] > lane[j]) | (x[i + j] != x[i + j]) else lane[j]
-        i += LANES
+            lane[j] = best
+        while i + LANES <= n:
+            for j in range(LANES):
+                lane[j] = x[i + j] if x[i + j] > lane[j] else lane[j]
+            i += LANES
+        for j in range(LANES):
+            best = lane[j] if lane[j] > best else best
     while i < n:
-        lane[0] = x[i] if (x[i] > lane[0]) | (x[i] != x[i]) else lane[0]
+        best = x[i] if x[i] > best else best
         i += 1
-    for j in range(LANES):
-        best = lane[j] if (lane[j] > best) | (lane[j] != lane[j]) else best
     return best
 
 
@@ -86,36 +88,55 @@ cdef inline void softmax_line(real* y, const real* x, int64_t n, int kind) noexc
         y[i] = (x[i] - top) - shift
 
 
+cdef inline const real* load_row(const real* x, int64_t step, int64_t m, real* row) noexcept nogil:
+    """m elements side by side: in place where they are contiguous, else copied into `row`."""
+    cdef int64_t j
+    if step == sizeof(real):
+        return x
+    for j in range(m):
+        row[j] = at[real](x, j * step)[0]
+    return row
+
+
+cdef inline void store_row(real* y, int64_t step, int64_t m, const real* row) noexcept nogil:
+    cdef int64_t j
+    if step == sizeof(real):
+        for j in range(m):
+            y[j] = row[j]
+    else:
+        for j in range(m):
+            (<real*> at[real](y, j * step))[0] = row[j]
+
+
 cdef inline void softmax_columns(real* y, const real* x, int64_t m, const int64_t* step, int64_t n, const int64_t* st, int kind) noexcept nogil:
     cdef real top[COLUMNS]
     cdef double total[COLUMNS]
     cdef real part[COLUMNS]
-    cdef real v
+    cdef real held[COLUMNS]
+    cdef const real* row
     cdef int64_t i, j
     for j in range(m):
         top[j] = <real> -INFINITY
         total[j] = 0
     for i in range(n):
+        row = load_row[real](at[real](x, i * st[1]), step[1], m, held)
         for j in range(m):
-            v = at[real](x, i * st[1] + j * step[1])[0]
-            top[j] = v if (v > top[j]) | (v != v) else top[j]
+            top[j] = row[j] if row[j] > top[j] else top[j]
     for i in range(n):
+        row = load_row[real](at[real](x, i * st[1]), step[1], m, held)
         for j in range(m):
-            part[j] = at[real](x, i * st[1] + j * step[1])[0] - top[j]
-        for j in range(m):
-            part[j] = exponential[real](part[j])
+            part[j] = exponential[real](row[j] - top[j])
         for j in range(m):
             total[j] += part[j]
-            if kind == PLAIN:
-                (<real*> at[real](y, i * st[0] + j * step[0]))[0] = part[j]
+        if kind == PLAIN:
+            store_row[real](<real*> at[real](y, i * st[0]), step[0], m, part)
     for j in range(m):
         part[j] = <real> (log(total[j]) if kind == LOGARITHM else total[j])
     for i in range(n):
+        row = load_row[real](at[real](y, i * st[0]) if kind == PLAIN else at[real](x, i * st[1]), step[0] if kind == PLAIN else step[1], m, held)
         for j in range(m):
-            if kind == PLAIN:
-                (<real*> at[real](y, i * st[0] + j * step[0]))[0] /= part[j]
-            else:
-                (<real*> at[real](y, i * st[0] + j * step[0]))[0] = (at[real](x, i * st[1] + j * step[1])[0] - top[j]) - part[j]
+            held[j] = row[j] / part[j] if kind == PLAIN else (row[j] - top[j]) - part[j]
+        store_row[real](<real*> at[real](y, i * st[0]), step[0], m, held)
 
 
 cdef inline void softmax_lines(real* y, const real* a, int64_t m, const int64_t* step, int64_t n, const int64_t* st, int kind) noexcept nogil:
@@ -167,25 +188,30 @@ cdef inline void backward_columns(real* y, const real* g, const real* b, int64_t
     cdef double total[COLUMNS]
     cdef real s[COLUMNS]
     cdef real part[COLUMNS]
-    cdef real v
+    cdef real held[COLUMNS]
+    cdef real held_too[COLUMNS]
+    cdef const real* grad
+    cdef const real* out
     cdef int64_t i, j
     for j in range(m):
         total[j] = 0
     for i in range(n):
-        for j in range(m):
-            v = at[real](g, i * st[1] + j * step[1])[0]
-            total[j] += v if kind == LOGARITHM else v * at[real](b, i * st[2] + j * step[2])[0]
+        grad = load_row[real](at[real](g, i * st[1]), step[1], m, held)
+        if kind == LOGARITHM:
+            for j in range(m):
+                total[j] += grad[j]
+        else:
+            out = load_row[real](at[real](b, i * st[2]), step[2], m, held_too)
+            for j in range(m):
+                total[j] += grad[j] * out[j]
     for j in range(m):
         s[j] = <real> total[j]
     for i in range(n):
+        grad = load_row[real](at[real](g, i * st[1]), step[1], m, held)
+        out = load_row[real](at[real](b, i * st[2]), step[2], m, held_too)
         for j in range(m):
-            part[j] = at[real](b, i * st[2] + j * step[2])[0]
-        if kind == LOGARITHM:
-            for j in range(m):
-                part[j] = exponential[real](part[j])
-        for j in range(m):
-            v = at[real](g, i * st[1] + j * step[1])[0]
-            (<real*> at[real](y, i * st[0] + j * step[0]))[0] = v - part[j] * s[j] if kind == LOGARITHM else part[j] * (v - s[j])
+            part[j] = grad[j] - exponential[real](out[j]) * s[j] if kind == LOGARITHM else out[j] * (grad[j] - s[j])
+        store_row[real](<real*> at[real](y, i * st[0]), step[0], m, part)
 
 
 cdef inline void backward_lines(real* y, const real* g, const real* b, int64_t m, const int64_t* step, int64_t n, const int64_t* st,

@@ -309,18 +309,46 @@ cdef void sumexp_block(double* top, double* total, const char* x, int64_t n, int
     cdef real best = <real> -INFINITY
     cdef real v
     cdef int64_t i
-    cdef double s
     for i in range(n):
         v = (<const real*> (x + i * st))[0]
         part[i] = v
         best = v if (v > best) | (v != v) else best
-    if fabs(best) == INFINITY:                 # exp(inf - inf) is no number; the top alone decides
-        lift(top, total, best, 1 if best > 0 else 0)
-        return
     for i in range(n):
         part[i] = exponential[real](part[i] - best)
-    s = sum_block[real](<const char*> part, n, sizeof(real), tag)
-    lift(top, total, best, s)
+    lift_block(top, total, best, sum_block[real](<const char*> part, n, sizeof(real), tag))
+
+
+cdef inline void lift_block(double* top, double* total, double best, double s) noexcept nogil:
+    """A block whose largest element is infinite counts by that alone: exp(inf - inf) is no number."""
+    if fabs(best) == INFINITY:
+        lift(top, total, best, 1 if best > 0 else 0)
+    else:
+        lift(top, total, best, s)
+
+
+cdef void sumexp_across(double* top, double* total, const char* x, int64_t m, int64_t sk, int64_t n, int64_t sr, const real* tag) noexcept nogil:
+    """At most ROWS rows."""
+    cdef real best[PLANE]
+    cdef real part[PLANE]
+    cdef double s[PLANE]
+    cdef real v
+    cdef int64_t i, j
+    for j in range(m):
+        best[j] = <real> -INFINITY
+        s[j] = 0
+    for i in range(n):
+        for j in range(m):
+            v = (<const real*> (x + i * sr + j * sk))[0]
+            best[j] = v if (v > best[j]) | (v != v) else best[j]
+    for i in range(n):
+        for j in range(m):
+            part[j] = (<const real*> (x + i * sr + j * sk))[0] - best[j]
+        for j in range(m):
+            part[j] = exponential[real](part[j])
+        for j in range(m):
+            s[j] += part[j]
+    for j in range(m):
+        lift_block(top + j, total + j, best[j], s[j])
 
 
 cdef void sumexp_kernel(char* acc, const real* x, int64_t m, int64_t sk, int64_t n, int64_t sr, int64_t base, int mode, double p) noexcept nogil:
@@ -332,6 +360,13 @@ cdef void sumexp_kernel(char* acc, const real* x, int64_t m, int64_t sk, int64_t
         for j in range(m):
             top[j] = -INFINITY
             total[j] = 0
+    if mode & ACROSS:
+        i = 0
+        while i < n:
+            k = n - i if n - i < ROWS else ROWS
+            sumexp_across[real](top, total, p0 + i * sr, m, sk, k, sr, x)
+            i += k
+        return
     for j in range(m):
         i = 0
         while i < n:
