@@ -38,6 +38,12 @@ include "promotion.pxi"   # dtype of a result
 include "opcall.pxi"      # running and recording pointwise operations
 include "view.pxi"        # views, and in-place writes through them
 include "ops.pxi"         # generated: op ids, op_NAME functions, backward functions, the OpInfo table
+from cygrad.storage import dispatch as _dispatch
+
+if _dispatch.table_stamp() != TABLE_STAMP:
+    raise ImportError("cygrad.autograd._core was generated from another op table than the installed cygrad-storage: "
+                      "install all cygrad packages of one version together")
+
 include "formulas.pxi"    # gradients too long for a row of the table
 include "engine.pxi"      # backward passes
 include "args.pxi"        # what users may pass: checks and conversions
