@@ -1,9 +1,15 @@
 """cygrad: PyTorch's tensors, autograd and nn as a small Cython library. ``import cygrad as torch``."""
 
-from pkgutil import extend_path
+import os
+import sys
 
-__path__ = extend_path(__path__, __name__)      # editable installs: one source folder per distribution
-del extend_path
+# Editable installs put each distribution's source folder on the path; the package is spread over them. (pkgutil.extend_path does
+# this too, but importing pkgutil takes longer than importing the rest.)
+for _folder in sys.path:
+    _part = os.path.join(_folder, "cygrad")
+    if _part not in __path__ and os.path.isdir(_part):
+        __path__.append(_part)
+del os, sys, _folder, _part
 
 from cygrad.storage.core import Size, device, get_num_threads, set_num_threads  # noqa: E402
 from cygrad.storage.core import dtypes as _dtypes  # noqa: E402

@@ -1,6 +1,7 @@
 # Matrix products. OpenBLAS runs with one thread; large products are cut here into tiles that our own threads take.
 # Invariant: the tiles depend on sizes only, so every thread count gives the same bits.
 import ctypes
+from importlib.util import find_spec
 
 cdef enum:                 # of the CBLAS interface
     ROW_MAJOR = 101
@@ -27,14 +28,24 @@ cdef object blas_library = None                # keeps the functions mapped
 cdef int bind_blas() except -1:
     """Take the addresses of the BLAS functions; a dynamic load works in wheels and in editable installs alike."""
     global sgemm, dgemm, blas_library
+    before = os.environ.get("OPENBLAS_NUM_THREADS")
     try:
-        import scipy_openblas32
-        folder = scipy_openblas32.get_lib_dir()
+        # The wheel's own __init__ is not run: it takes longer to import than all of cygrad.
+        wheel = find_spec("scipy_openblas32")
+        if wheel is None:
+            raise ImportError("No module named 'scipy_openblas32'")
+        folder = os.path.join(wheel.submodule_search_locations[0], "lib")
         library = next(f for f in sorted(os.listdir(folder)) if f.startswith(("libscipy_openblas", "scipy_openblas")))
+        os.environ["OPENBLAS_NUM_THREADS"] = "1"       # its pool of threads, which we never use, is then not even started
         blas_library = ctypes.CDLL(os.path.join(folder, library))
     except (ImportError, OSError, StopIteration) as e:
         raise ImportError("cygrad-storage multiplies matrices with OpenBLAS, which could not be loaded: pip install scipy-openblas32 "
                           f"({e})") from e
+    finally:
+        if before is None:
+            os.environ.pop("OPENBLAS_NUM_THREADS", None)
+        else:
+            os.environ["OPENBLAS_NUM_THREADS"] = before
     blas_library.scipy_openblas_set_num_threads(1)
     sgemm = <Sgemm> <size_t> ctypes.cast(blas_library.scipy_cblas_sgemm, ctypes.c_void_p).value
     dgemm = <Dgemm> <size_t> ctypes.cast(blas_library.scipy_cblas_dgemm, ctypes.c_void_p).value
