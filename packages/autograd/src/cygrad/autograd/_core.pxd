@@ -102,3 +102,4 @@ cdef Tensor tensor_new()                                   # empty: the caller f
 cdef int set_edge(Node n, int k, Tensor t) except -1       # gradients of input k go to what made t
 cdef bint recording() noexcept
 cdef int bump(Tensor t, uint16_t op) except -1             # counts one in-place write
+cdef uint16_t optimizer_op() noexcept                      # op id with which an optimizer bumps what it wrote

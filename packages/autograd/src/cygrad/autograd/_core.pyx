@@ -32,6 +32,15 @@ include "abi.pxi"         # storage's: whether the installed one is the one that
 
 check_storage_abi("cygrad.autograd._core")
 
+cdef extern from *:
+    const unsigned long long CYGRAD_AUTOGRAD_ABI
+
+
+def abi():
+    """Stamp of this module's C declarations, for modules that cimport it."""
+    return CYGRAD_AUTOGRAD_ABI
+
+
 include "mode.pxi"        # what is recorded: the thread's mode word
 include "node.pxi"        # Node: one step of the backward graph
 include "promotion.pxi"   # dtype of a result
@@ -45,6 +54,8 @@ if _dispatch.table_stamp() != TABLE_STAMP:
                       "install all cygrad packages of one version together")
 
 include "formulas.pxi"    # gradients too long for a row of the table
+include "slices.pxi"      # gradients of views and of writes through them
+include "accumulate.pxi"  # where gradients meet
 include "engine.pxi"      # backward passes
 include "args.pxi"        # what users may pass: checks and conversions
 include "construct.pxi"   # tensor(), zeros(), from_numpy() and so on
@@ -52,6 +63,7 @@ include "indexing.pxi"    # x[...] and x[...] = v
 include "calls.pxi"       # public calls whose meaning depends on their arguments
 include "functions.pxi"   # generated: public functions
 include "tensor_class.pxi"  # class Tensor: tensor.pxi.in with the generated methods
+include "entry.pxi"       # backward() and grad()
 include "function.pxi"    # custom Functions
 
 __all__ = [

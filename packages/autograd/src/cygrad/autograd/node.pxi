@@ -269,8 +269,13 @@ cdef Tensor unpack(Node n, int slot):
 
 
 cdef str op_word(int op):
-    """The public name of an operation that wrote in place: ``add_``."""
-    return ROW_NAMES[op - 1].removesuffix("_scaled") + "_" if op else "an unnamed write"
+    """What wrote in place, for messages: ``add_``."""
+    cdef str name = ROW_NAMES[op - 1].removesuffix("_scaled") if op else "unnamed"
+    return {"unnamed": "an unnamed write", "function": "a custom Function", "optimizer_step": "an optimizer step"}.get(name, name + "_")
+
+
+cdef uint16_t optimizer_op() noexcept:
+    return OP_OPTIMIZER_STEP
 
 
 cdef int raise_changed(Node n, int slot, Tensor t) except -1:

@@ -436,7 +436,7 @@ def write_autograd(out_dir, source_dir):
     rows = load()
     check(rows)
     source = Path(source_dir)
-    helpers = helper_signatures((source / "formulas.pxi").read_text())
+    helpers = helper_signatures(formulas(source))
     out = Path(out_dir)
     out.mkdir(parents=True, exist_ok=True)
     files = {
@@ -448,12 +448,17 @@ def write_autograd(out_dir, source_dir):
     return [write_if_changed(out / name, text) for name, text in files.items()]
 
 
+def formulas(source):
+    """The hand-written gradient functions, which the table's formulas may call."""
+    return "".join((Path(source) / name).read_text() for name in ("formulas.pxi", "slices.pxi"))
+
+
 def show_autograd(name, source_dir=None):
     """Generated text of one row, for people."""
     rows = load()
     row = rows[name]
     parts = [op_text(row)] if row.kind in ("pointwise", "kernel", "view") else []
     if source_dir and row.kind not in ("tensor", "hand"):
-        parts.append(backward_text(rows, helper_signatures((Path(source_dir) / "formulas.pxi").read_text()), row))
+        parts.append(backward_text(rows, helper_signatures(formulas(source_dir)), row))
     return "\n".join(parts)
 

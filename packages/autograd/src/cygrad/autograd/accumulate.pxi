@@ -1,0 +1,83 @@
+# accumulate: where gradients meet: in a row of a pass, in .grad of a leaf. May use: opcall, formulas.
+
+
+cdef Tensor add_grads(Tensor a, Tensor b, bint sole):
+    """a + b; into a's own memory when nobody else can see it and no graph of the gradient is wanted."""
+    cdef Meta* ms[3]
+    if (sole and not recording() and a.fn is None and a.base is None and (<PyObject*>a.mem).ob_refcnt == 1
+            and not a.flags & REQUIRES_GRAD and a.m.dtype == b.m.dtype and same_dense(&a.m, &b.m) and OPS[OP_ADD].row[a.m.dtype] != NULL):
+        ms[0] = &a.m
+        ms[1] = &a.m
+        ms[2] = &b.m
+        run_flat(OPS[OP_ADD].row[a.m.dtype], ms, 3, NULL)
+        a.mem.version += 1
+        return a
+    return op_add(a, b)
+
+
+cdef int accumulate(Tensor leaf, Tensor g, bint sole) except -1:
+    """The leaf's turn: hooks, then .grad. sole: nobody else holds g, so it may become .grad itself."""
+    cdef Tensor given = g
+    if leaf.flags & HAS_HOOKS:
+        g = run_tensor_hooks(leaf.extra.hooks, g)
+    if leaf.grad_ is None:
+        if sole and g is given and not recording() and stealable(g, leaf):
+            leaf.grad_ = g
+        else:
+            leaf.grad_ = op_clone(g)
+    elif recording():
+        leaf.grad_ = op_add(<Tensor>leaf.grad_, g)
+    else:
+        leaf.grad_ = added(<Tensor>leaf.grad_, g)
+    if leaf.flags & HAS_HOOKS:
+        for hook in list(leaf.extra.after.values()):
+            hook(leaf)
+    return 0
+
+
+cdef inline bint stealable(Tensor g, Tensor leaf) noexcept:
+    return ((<PyObject*>g.mem).ob_refcnt == 1 and g.fn is None and g.base is None and g.extra is None
+            and g.m.flags & DENSE != 0 and not g.flags & (REQUIRES_GRAD | WRAPPED)
+            and g.m.flags & CONTIGUOUS == leaf.m.flags & CONTIGUOUS)
+
+
+cdef Tensor added(Tensor have, Tensor g):
+    """have + g in have's own memory, counted as a change, as PyTorch accumulates; a new tensor where that memory cannot be written.
+
+    The GIL is held throughout: two threads may accumulate into one leaf.
+    """
+    cdef Meta* ms[3]
+    cdef Iter it
+    cdef Loop f = OPS[OP_ADD].row[have.m.dtype]
+    if f == NULL or g.m.dtype != have.m.dtype or have.mem.readonly or has_internal_overlap(&have.m):
+        return op_add(have, g)
+    ms[0] = &have.m
+    ms[1] = &have.m
+    ms[2] = &g.m
+    if have.m.numel:
+        iter_build(&it, ms, 3, have.m.ndim, have.m.sizes)
+        iter_run(&it, f, NULL)
+    bump(have, OP_ADD)
+    return have
+
+
+cdef Tensor run_tensor_hooks(dict hooks, Tensor g):
+    for hook in list(hooks.values()):
+        r = hook(g)
+        if r is None:
+            continue
+        if not isinstance(r, Tensor):
+            raise TypeError(f"a tensor hook must return a Tensor or None, got {type(r).__name__}")
+        if (<Tensor>r).m.dtype != g.m.dtype or not meta_same_shape(&(<Tensor>r).m, &g.m):
+            raise RuntimeError(f"a hook has changed the gradient: expected shape {list(shape_tuple(&g.m))} and {dtype_object(g.m.dtype)}, "
+                               f"got {list(shape_tuple(&(<Tensor>r).m))} and {dtype_object((<Tensor>r).m.dtype)}")
+        g = <Tensor>r
+    return g
+
+
+cdef int retain(Tensor t, Tensor g) except -1:
+    if t.grad_ is None:
+        t.grad_ = op_clone(g)
+    else:
+        t.grad_ = op_add(<Tensor>t.grad_, g)
+    return 0

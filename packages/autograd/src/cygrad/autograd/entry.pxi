@@ -1,0 +1,104 @@
+# entry: backward() and grad(), from what users pass to a pass of the engine. May use: engine, args, tensor.
+
+
+cdef Tensor first_gradient(Tensor t, object g, int i, bint create):
+    """The gradient that a root starts from: given, or 1 for a tensor of one element."""
+    if g is None:
+        if t.m.numel != 1:
+            raise RuntimeError(f"grad can be implicitly created only for scalar outputs, but output {i} has shape {list(shape_tuple(&t.m))}: "
+                               "pass gradient= (grad_outputs=) of that shape")
+        if not is_float(t.m.dtype):
+            raise RuntimeError(f"grad can be computed only for real scalar outputs but got {dtype_object(t.m.dtype)}")
+        return ones_same(t)
+    if not isinstance(g, Tensor):
+        raise TypeError(f"gradients can be either Tensors or None, but got {kind_of(g)}")
+    if not meta_same_shape(&(<Tensor>g).m, &t.m):
+        raise RuntimeError(f"Mismatch in shape: grad_output[{i}] has a shape of {shape_tuple(&(<Tensor>g).m)} and output[{i}] has a shape of "
+                           f"{shape_tuple(&t.m)}.")
+    if (<Tensor>g).m.dtype != t.m.dtype:
+        if not is_float((<Tensor>g).m.dtype):
+            raise RuntimeError(f"grad_output[{i}] has dtype {(<Tensor>g).dtype}, output[{i}] has {t.dtype}")
+        return op_cast(<Tensor>g, t.m.dtype)
+    return <Tensor>g
+
+
+cdef tuple target_of(Tensor t):
+    """(target, output number, is leaf): where t's gradient arrives."""
+    if t.base is not None and t.view_version != t.mem.version:
+        view_refresh(t)
+    return (t.fn, t.out_nr, False) if t.fn is not None else (t, 0, True)
+
+
+cdef list root_list(list tensors, list grads, bint create):
+    cdef list roots = []
+    cdef Tensor t
+    for i, x in enumerate(tensors):
+        t = <Tensor>x
+        if not needs(t):
+            raise RuntimeError(f"element {i} of tensors does not require grad and does not have a grad_fn")
+        roots.append((*target_of(t), first_gradient(t, grads[i], i, create)))
+    return roots
+
+
+cdef list input_list(object inputs):
+    """Target of each input; non-leaves are asked for at the edge into their maker."""
+    cdef list edges = []
+    cdef Tensor t
+    for i, x in enumerate(inputs):
+        t = as_tensor_arg(x, "grad", "inputs")
+        if not needs(t):
+            raise RuntimeError(f"One of the differentiated Tensors does not require grad: input {i}, of shape {list(shape_tuple(&t.m))}")
+        edges.append(target_of(t))
+    return edges
+
+
+cdef int backward_call(list tensors, list grads, object retain, object create, object inputs) except -1:
+    cdef Tensor t
+    cdef bint on = bool(create)
+    cdef bint keep = on if retain is None else bool(retain)
+    cdef list found, wanted_inputs, roots
+    cdef int before
+    if inputs is None:
+        roots = root_list(tensors, grads, on)
+        grads.clear()
+        run_pass(roots, keep, on, None)
+        return 0
+    wanted_inputs = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    if not wanted_inputs:
+        raise RuntimeError("'inputs' argument to backward cannot be empty.")
+    roots = root_list(tensors, grads, on)
+    found = run_pass(roots, keep, on, input_list(wanted_inputs))
+    before = set_recording(on)
+    try:
+        for i, x in enumerate(wanted_inputs):
+            t = <Tensor>x
+            if found[i] is None:
+                continue
+            if t.grad_ is None:
+                t.grad_ = op_clone(<Tensor>found[i])
+            elif on:
+                t.grad_ = op_add(<Tensor>t.grad_, <Tensor>found[i])
+            else:
+                t.grad_ = added(<Tensor>t.grad_, <Tensor>found[i])
+    finally:
+        restore_mode(before)
+    return 0
+
+
+def run_backward(tensors, grads, retain_graph, create_graph, inputs):
+    """Accumulates into leaves (or only into `inputs`); arguments are sequences of equal length. See `autograd.backward`."""
+    backward_call(list(tensors), list(grads), retain_graph, create_graph, inputs)
+
+
+def run_grad(outputs, inputs, grads, retain_graph, create_graph, bint allow_unused):
+    """The gradients of `inputs`, as a tuple. See `autograd.grad`."""
+    cdef bint on = bool(create_graph)
+    cdef bint keep = on if retain_graph is None else bool(retain_graph)
+    cdef list edges = input_list(inputs)
+    cdef list roots = root_list(list(outputs), list(grads), on)
+    cdef list found = run_pass(roots, keep, on, edges)
+    for i, g in enumerate(found):
+        if g is None and not allow_unused:
+            raise RuntimeError(f"One of the differentiated Tensors appears to not have been used in the graph: input {i}, of shape "
+                               f"{list(inputs[i].shape)}. Set allow_unused=True if this is the desired behavior.")
+    return tuple(found)

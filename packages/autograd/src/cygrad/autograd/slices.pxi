@@ -1,0 +1,289 @@
+# slices: gradients of views, and of in-place writes through them. May use: view, formulas.
+# Every view that shows some elements of x has the same gradient: zeros of x's shape with the gradient put in the view's place.
+
+
+# ---- gradients of views that drop elements: the slice put into zeros -----------------------------------------------------------------
+
+cdef Tensor embed(Tensor g, const Dims* sizes, Meta* place):
+    """Zeros of `sizes` with g in the place that a view had; `place` is that view of a row-major tensor whose data starts at NULL.
+    Elements that the view showed several times receive the sum."""
+    cdef Tensor y = zeros_of(sizes.n, sizes.v, g.m.dtype)
+    cdef Meta part
+    cdef Node n
+    cdef int64_t offset = <int64_t>place.data // ITEMSIZE[g.m.dtype]
+    memset(&part, 0, sizeof(Meta))
+    meta_strided(&part, place.ndim, place.sizes, place.strides, g.m.dtype, y.m.data + offset * ITEMSIZE[g.m.dtype])
+    try:
+        if has_internal_overlap(&part):
+            add_overlapping(&part, &g.m)
+        else:
+            ops.copy_into(&part, &g.m)
+    finally:
+        meta_clear(&part)
+    if cyg_mode == 0 and needs(g):
+        n = node_new(&OPS[OP_EMBED])
+        set_edge(n, 0, g)
+        n.rest = (shape_tuple(&g.m), tuple([place.strides[i] for i in range(place.ndim)]), offset)
+        node_set_output(n, y)
+    return y
+
+
+cdef int add_overlapping(Meta* part, Meta* g) except -1:
+    """part += g, element after element: two indices may mean one place."""
+    cdef int64_t at[64]
+    cdef int64_t i, po, go
+    cdef int k
+    cdef int step = ITEMSIZE[part.dtype]
+    if not is_float(part.dtype) or part.dtype < FLOAT32:
+        raise RuntimeError(f"gradient of an overlapping view: not implemented for dtype {dtype_object(part.dtype)}")
+    memset(at, 0, sizeof(at))
+    for i in range(part.numel):
+        po = go = 0
+        for k in range(part.ndim):
+            po += at[k] * part.strides[k]
+            go += at[k] * g.strides[k]
+        if part.dtype == FLOAT32:
+            (<float*>part.data)[po] += (<float*>g.data)[go]
+        else:
+            (<double*>part.data)[po] += (<double*>g.data)[go]
+        k = part.ndim - 1
+        while k >= 0:
+            at[k] += 1
+            if at[k] < part.sizes[k]:
+                break
+            at[k] = 0
+            k -= 1
+    return 0
+
+
+cdef int rowmajor_probe(Meta* m, const Dims* sizes, int code) except -1:
+    """A row-major Meta at address 0, to ask a view rule where its elements lie."""
+    memset(m, 0, sizeof(Meta))
+    meta_contig(m, sizes.n, sizes.v, code)
+    m.data = NULL
+    return 0
+
+
+cdef Tensor select_backward(Tensor g, const Dims* sizes, int64_t dim, int64_t index):
+    cdef Meta m, v
+    rowmajor_probe(&m, sizes, g.m.dtype)
+    memset(&v, 0, sizeof(Meta))
+    try:
+        view_select(&v, &m, dim, index)
+        return embed(g, sizes, &v)
+    finally:
+        meta_clear(&m)
+        meta_clear(&v)
+
+
+cdef Tensor slice_backward(Tensor g, const Dims* sizes, int64_t dim, int64_t start, int64_t stop, int64_t step):
+    cdef Meta m, v
+    rowmajor_probe(&m, sizes, g.m.dtype)
+    memset(&v, 0, sizeof(Meta))
+    try:
+        view_slice(&v, &m, dim, start, stop, step)
+        return embed(g, sizes, &v)
+    finally:
+        meta_clear(&m)
+        meta_clear(&v)
+
+
+cdef Tensor diagonal_backward(Tensor g, const Dims* sizes, int64_t offset, int64_t dim1, int64_t dim2):
+    cdef Meta m, v
+    rowmajor_probe(&m, sizes, g.m.dtype)
+    memset(&v, 0, sizeof(Meta))
+    try:
+        view_diagonal(&v, &m, offset, dim1, dim2)
+        return embed(g, sizes, &v)
+    finally:
+        meta_clear(&m)
+        meta_clear(&v)
+
+
+cdef Tensor unfold_backward(Tensor g, const Dims* sizes, int64_t dim, int64_t size, int64_t step):
+    cdef Meta m, v
+    rowmajor_probe(&m, sizes, g.m.dtype)
+    memset(&v, 0, sizeof(Meta))
+    try:
+        view_unfold(&v, &m, dim, size, step)
+        return embed(g, sizes, &v)
+    finally:
+        meta_clear(&m)
+        meta_clear(&v)
+
+
+cdef int bw_embed(Node n, Tensor g) except -1:
+    cdef Dims sizes, strides
+    if wanted(n, 0):
+        shape, steps, offset = n.rest
+        dims_from(shape, &sizes)
+        dims_from(steps, &strides)
+        g = op_contiguous(g)
+        pass_grad(n, 0, op_as_strided(g, &sizes, &strides, (g.m.data - g.mem.ptr) // ITEMSIZE[g.m.dtype] + <int64_t>offset))
+    return 0
+
+
+# ---- as_strided, which view refreshes and in-place writes through views rest on -----------------------------------------------------
+
+cdef Tensor op_as_strided(Tensor x, const Dims* sizes, const Dims* strides, int64_t offset):
+    cdef Tensor y = tensor_new()
+    cdef Node n
+    if sizes.n != strides.n:
+        raise RuntimeError(f"as_strided: {sizes.n} sizes and {strides.n} strides were given; they must be equally many")
+    view_as_strided(&y.m, &x.m, x.mem, sizes.n, sizes.v, strides.v, offset)
+    view_begin(y, x)
+    if cyg_mode == 0 and needs(x):
+        n = node_new(&OPS[OP_AS_STRIDED])
+        set_edge(n, 0, x)
+        n.rest = (geometry(y), geometry(x))
+        node_set_output(n, y)
+    return y
+
+
+cdef int bw_as_strided(Node n, Tensor g) except -1:
+    if wanted(n, 0):
+        pass_grad(n, 0, as_strided_backward(g, n.rest[0], n.rest[1]))
+    return 0
+
+
+cdef Tensor as_strided_backward(Tensor g, tuple view, tuple base):
+    """Gradient of a view with one geometry for a base with another, both in the same storage: g is laid into the smallest block that
+    holds both; an element that the base shows k times takes a k-th of what arrived there."""
+    cdef Dims sizes, strides, block
+    cdef Meta part
+    cdef Tensor y, times
+    cdef int64_t low = _py.min(view[2], base[2])
+    cdef int64_t high = _py.max(extent(view), extent(base))
+    block.n = 1
+    block.v[0] = high - low
+    dims_from(view[0], &sizes)
+    dims_from(view[1], &strides)
+    memset(&part, 0, sizeof(Meta))
+    meta_strided(&part, sizes.n, sizes.v, strides.v, g.m.dtype, <char*><size_t>((view[2] - low) * ITEMSIZE[g.m.dtype]))
+    try:
+        y = embed(g, &block, &part)
+    finally:
+        meta_clear(&part)
+    dims_from(base[0], &sizes)
+    dims_from(base[1], &strides)
+    part.data = NULL
+    meta_strided(&part, sizes.n, sizes.v, strides.v, g.m.dtype, NULL)
+    overlapping = has_internal_overlap(&part)
+    meta_clear(&part)
+    if overlapping:
+        times = zeros_of(1, block.v, g.m.dtype)
+        meta_strided(&part, sizes.n, sizes.v, strides.v, g.m.dtype, times.m.data + (base[2] - low) * ITEMSIZE[g.m.dtype])
+        try:
+            ones = tensor_new()
+            (<Tensor>ones).mem = ops.op_full(&(<Tensor>ones).m, sizes.n, sizes.v, 1.0, g.m.dtype)
+            add_overlapping(&part, &(<Tensor>ones).m)
+        finally:
+            meta_clear(&part)
+        y = op_div(y, op_maximum(times, ones_same(times)))
+    return op_as_strided(y, &sizes, &strides, base[2] - low)
+
+
+cdef object extent(tuple geo):
+    """One past the last element that a geometry reaches."""
+    if 0 in geo[0]:
+        return geo[2]
+    return geo[2] + _py.sum([(n - 1) * s for n, s in zip(geo[0], geo[1])]) + 1
+
+
+cdef int bw_copy_slices(Node n, Tensor g) except -1:
+    """In-place write through a view: the gradient of the written slice goes through the writing operation, the rest passes."""
+    cdef Node f
+    cdef Tensor whole, part, inner
+    cdef Dims sizes, strides
+    cdef int k
+    f, view, base = n.rest
+    want0 = wanted(n, 0)
+    dims_from(base[0], &sizes)
+    dims_from(base[1], &strides)
+    low = base[2]
+    whole = copy_of(g, &sizes, &strides)
+    offset = (whole.m.data - whole.mem.ptr) // ITEMSIZE[g.m.dtype]
+    dims_from(view[0], &sizes)
+    dims_from(view[1], &strides)
+    part = op_as_strided(whole, &sizes, &strides, view[2] - low + offset)
+    extra(f).collect = [want0 if k == 0 else wanted(n, k) for k in range(f.n_edges)]
+    extra(f).collect = [None if w else False for w in extra(f).collect]
+    try:
+        if f.released:
+            raise RuntimeError(RELEASED)
+        f.op.backward(f, op_clone(part))
+        grads = extra(f).collect
+    finally:
+        extra(f).collect = None
+    if want0:
+        if grads[0] is not None:
+            inner = fit_slice(<Tensor>grads[0], view[0], part)
+            copy_in(part, inner)
+        else:
+            copy_in(part, zeros_same(part))
+        pass_grad(n, 0, whole)
+    for k in range(1, f.n_edges):
+        if grads[k] is not None and grads[k] is not False:
+            pass_grad(n, k, <Tensor>grads[k])
+    if not (<Pass>cyg_pass).keep:
+        node_release(f)
+    return 0
+
+
+cdef Tensor fit_slice(Tensor g, tuple sizes, Tensor like):
+    cdef Dims d
+    dims_from(sizes, &d)
+    if not meta_same_shape(&g.m, &like.m):
+        g = sum_to(g, d.n, d.v)
+    return op_cast(g, like.m.dtype) if g.m.dtype != like.m.dtype else g
+
+
+cdef Tensor copy_of(Tensor g, const Dims* sizes, const Dims* strides):
+    """A copy of g laid out with the strides of the base, so that the view's strides name the same elements in it."""
+    cdef Tensor y
+    cdef Node n
+    cdef int64_t reach = 1
+    cdef int i
+    cdef Dims block
+    for i in range(sizes.n):
+        if sizes.v[i] == 0:
+            reach = 0
+            break
+        reach += (sizes.v[i] - 1) * strides.v[i]
+    block.n = 1
+    block.v[0] = reach
+    y = zeros_of(1, block.v, g.m.dtype)
+    meta_clear(&y.m)
+    meta_strided(&y.m, sizes.n, sizes.v, strides.v, g.m.dtype, y.mem.ptr)
+    ops.copy_into(&y.m, &g.m)
+    if cyg_mode == 0 and needs(g):
+        n = node_new(&OPS[OP_CLONE])
+        set_edge(n, 0, g)
+        node_set_output(n, y)
+    return y
+
+
+cdef int copy_in(Tensor x, Tensor src) except -1:
+    """x.copy_(src), recorded."""
+    cdef Node n
+    cdef Tensor before
+    cdef bint recorded = recording() and (needs(x) or needs(src))
+    check_in_place(x, recorded)
+    before = history_alias(x, False) if recorded else None
+    ops.copy_into(&x.m, &src.m)
+    bump(x, OP_COPY)
+    if recorded and category(x.m.dtype) >= 2:
+        n = node_new(&OPS[OP_COPY])
+        set_edge(n, 0, before)
+        set_edge(n, 1, src)
+        n.odtype = x.m.dtype
+        rebase(x, n)
+    return 0
+
+
+cdef int bw_copy(Node n, Tensor g) except -1:
+    if wanted(n, 0):
+        pass_grad(n, 0, zeros_same(g))
+    if wanted(n, 1):
+        pass_grad(n, 1, g)
+    return 0
