@@ -17,11 +17,10 @@ cdef void count_up(element* y, int64_t n, int64_t start, int64_t step) noexcept 
 
 
 cdef void ramp(real* y, int64_t n, double start, double step) noexcept nogil:
-    """PyTorch's rounding: groups of 32 bytes start from an element rounded to their own type, the rest is computed directly."""
-    cdef int64_t i, k, width = 32 // sizeof(real)
-    cdef int64_t whole = n - n % width
+    """PyTorch's rounding: pairs of groups of 32 bytes start from an element rounded to their own type, the rest is computed directly."""
+    cdef int64_t i = 0, k, width = 32 // sizeof(real)
+    cdef int64_t whole = n - n % (2 * width)
     cdef real base
-    i = 0
     while i < whole:
         base = <real> fma(step, <double> i, start)
         for k in range(width):
