@@ -6,7 +6,7 @@ import builtins as _py                # max, min, sum, all, any, ... are operati
 from cpython.bool cimport PyBool_Check
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
-from cpython.long cimport PyLong_CheckExact
+from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF
 from cpython.weakref cimport PyWeakref_NewRef
@@ -68,7 +68,7 @@ include "function.pxi"    # custom Functions
 
 __all__ = [
     *GENERATED_FUNCTIONS, "Tensor", "allclose", "arange", "as_strided", "as_tensor", "broadcast_to", "can_cast_types", "cat", "chunk", "clamp",
-    "clone", "empty", "empty_like", "equal", "eye", "flatten", "from_numpy", "frombuffer", "full", "full_like", "get_default_dtype", "is_floating_point",
+    "clone", "div", "empty", "empty_like", "equal", "eye", "flatten", "from_numpy", "frombuffer", "full", "full_like", "get_default_dtype", "is_floating_point",
     "is_grad_enabled", "is_tensor", "isclose", "linspace", "manual_seed", "matmul", "max", "min", "movedim", "nonzero", "norm", "numel", "ones",
     "ones_like", "permute", "pow", "promote_types", "rand", "rand_like", "randint", "randn", "randn_like", "randperm", "reshape", "result_type",
     "set_default_dtype", "split", "squeeze", "stack", "std", "t", "tensor", "unbind", "var", "where", "zeros", "zeros_like"]

@@ -7,37 +7,97 @@ cdef str kind_of(object v):
     return type(v).__name__
 
 
+class _Required:
+    """The default of arguments that must be given: their own checks refuse it and name the argument."""
+
+    def __repr__(self):
+        return "<required>"
+
+
+cdef object REQUIRED = _Required()
+
+
+cdef int wrong_type(object v, str name, str arg, str wanted) except -1:
+    if v is REQUIRED:
+        raise TypeError(f'{name}() missing 1 required positional argument: "{arg}"')
+    raise TypeError(f"{name}(): argument '{arg}' must be {wanted}, not {kind_of(v)}")
+
+
 cdef int64_t as_index(object v, str name, str arg) except? -1:
     """An int, or something that stands for one (__index__)."""
-    if PyLong_CheckExact(v):
+    cdef int overflow = 0
+    cdef int64_t i = PyLong_AsLongLongAndOverflow(v if PyLong_CheckExact(v) else whole(v, name, arg), &overflow)
+    if overflow:
+        raise ValueError(f"{name}(): argument '{arg}' must fit in 64 bits, got {v}")
+    return i
+
+
+cdef object whole(object v, str name, str arg):
+    """The Python int that v stands for."""
+    if not PyBool_Check(v) and hasattr(v, "__index__"):
+        try:
+            return v.__index__()
+        except TypeError:
+            pass
+    wrong_type(v, name, arg, "int")
+
+
+cdef double as_number(object v, str name, str arg) except? -1.25:
+    """A Python number or a tensor of one element."""
+    if PyFloat_CheckExact(v):
+        return PyFloat_AS_DOUBLE(v)
+    if isinstance(v, Tensor) and (<Tensor>v).m.ndim == 0:
+        v = (<Tensor>v).item()
+    if isinstance(v, (int, float)) or isinstance(v, _numpy.number):
         return v
-    if PyBool_Check(v) or not hasattr(v, "__index__"):
-        raise TypeError(f"{name}(): argument '{arg}' must be int, not {kind_of(v)}")
-    return v.__index__()
+    wrong_type(v, name, arg, "a number")
+
+
+cdef bint as_flag(object v, str name, str arg) except -1:
+    if PyBool_Check(v) or isinstance(v, _numpy.bool_):
+        return bool(v)
+    wrong_type(v, name, arg, "bool")
 
 
 cdef int parse_ints(object v, Dims* d, str name, str arg) except -1:
-    """An int or a sequence of ints."""
+    """A sequence of ints."""
     cdef int64_t i
+    cdef int overflow = 0
+    if not isinstance(v, (tuple, list)):
+        wrong_type(v, name, arg, "tuple of ints")
+    if len(v) > MAXDIM:
+        raise RuntimeError(f"{name}(): argument '{arg}' has {len(v)} entries, at most {MAXDIM} are supported")
+    d.n = len(v)
+    for i in range(d.n):
+        k = v[i]
+        if not PyLong_CheckExact(k):
+            if PyBool_Check(k) or not hasattr(k, "__index__"):
+                raise TypeError(f"{name}(): argument '{arg}' must be tuple of ints, but entry {i} is of type {kind_of(k)}")
+            k = whole(k, name, arg)
+        d.v[i] = PyLong_AsLongLongAndOverflow(k, &overflow)
+        if overflow:
+            raise TypeError(f"{name}(): argument '{arg}' must be tuple of ints that fit in 64 bits, but entry {i} is {k}")
+    return 0
+
+
+cdef int parse_dims(object v, Dims* d, str name, str arg) except -1:
+    """An int or a sequence of ints."""
     if isinstance(v, (tuple, list)):
-        if len(v) > MAXDIM:
-            raise RuntimeError(f"{name}(): argument '{arg}' has {len(v)} entries, at most {MAXDIM} are supported")
-        d.n = len(v)
-        for i in range(d.n):
-            d.v[i] = v[i] if PyLong_CheckExact(v[i]) else as_index(v[i], name, arg)
-        return 0
-    if PyLong_CheckExact(v) or (hasattr(v, "__index__") and not PyBool_Check(v)):
-        d.n = 1
-        d.v[0] = v.__index__()
-        return 0
-    raise TypeError(f"{name}(): argument '{arg}' must be tuple of ints, not {kind_of(v)}")
+        return parse_ints(v, d, name, arg)
+    if PyBool_Check(v) or not hasattr(v, "__index__"):
+        wrong_type(v, name, arg, "int or tuple of ints")
+    d.n = 1
+    d.v[0] = as_index(v, name, arg)
+    return 0
 
 
-cdef int parse_shape(tuple args, Dims* d, str name) except -1:
+cdef int parse_shape(tuple args, Dims* d, str name, str arg="size") except -1:
     """Sizes given one by one or as one sequence: f(2, 3), f((2, 3)), f([2, 3])."""
-    if len(args) == 1 and not PyLong_CheckExact(args[0]):
-        return parse_ints(args[0], d, name, "size")
-    return parse_ints(args, d, name, "size")
+    if not args:
+        wrong_type(REQUIRED, name, arg, "")
+    if len(args) == 1 and not hasattr(args[0], "__index__"):
+        return parse_ints(args[0], d, name, arg)
+    return parse_ints(args, d, name, arg)
 
 
 cdef uint64_t dims_mask(object dim, int ndim, str name) except? 0xFFFFFFFFFFFFFFFF:
@@ -47,7 +107,7 @@ cdef uint64_t dims_mask(object dim, int ndim, str name) except? 0xFFFFFFFFFFFFFF
     cdef int i, k
     if dim is None:
         return (<uint64_t>1 << ndim) - 1 if ndim < 64 else ~<uint64_t>0
-    parse_ints(dim, &d, name, "dim")
+    parse_dims(dim, &d, name, "dim")
     if d.n == 0:
         return (<uint64_t>1 << ndim) - 1 if ndim < 64 else ~<uint64_t>0
     for i in range(d.n):
@@ -63,9 +123,9 @@ cdef int code_or_none(object d) except -2:
     return -1 if d is None else dtype_code(d)
 
 
-cdef Tensor as_tensor_arg(object v, str name, str arg):
+cdef inline Tensor as_tensor_arg(object v, str name, str arg):
     if not isinstance(v, Tensor):
-        raise TypeError(f"{name}(): argument '{arg}' must be Tensor, not {kind_of(v)}")
+        wrong_type(v, name, arg, "Tensor")
     return <Tensor>v
 
 
@@ -76,7 +136,16 @@ cdef Tensor as_operand(object v, Tensor beside, int op, str name, str arg):
         return <Tensor>v
     t = wrap(v, beside, OPS[op].out_bool)
     if t is None:
-        raise TypeError(f"{name}(): argument '{arg}' must be Tensor or number, not {kind_of(v)}")
+        wrong_type(v, name, arg, "Tensor or number")
+    return t
+
+
+cdef Tensor as_single(object v, Tensor beside, int op, str name, str arg):
+    """A number, or a tensor without dimensions."""
+    cdef Tensor t = as_operand(v, beside, op, name, arg)
+    if t.m.ndim:
+        raise RuntimeError(f"{name}(): argument '{arg}' must be a number or a 0-dimensional tensor, but has {t.m.ndim} dimension(s): shape "
+                           f"{list(shape_tuple(&t.m))}")
     return t
 
 
@@ -86,10 +155,17 @@ cdef Tensor as_first(object v, object other, int op, str name):
         return <Tensor>v
     if isinstance(other, Tensor):
         return as_operand(v, <Tensor>other, op, name, "input")
+    if v is REQUIRED or other is REQUIRED:
+        wrong_type(REQUIRED, name, "input" if v is REQUIRED else "other", "")
     raise TypeError(f"{name}(): one of its operands must be Tensor, got {kind_of(v)} and {kind_of(other)}")
 
 
 cdef double as_alpha(object alpha, Tensor a, Tensor b, str name) except? -1.25:
+    if isinstance(alpha, Tensor) and (<Tensor>alpha).m.ndim == 0:
+        alpha = (<Tensor>alpha).item()
+    if isinstance(alpha, bool) and not a.m.dtype == b.m.dtype == BOOL:
+        raise RuntimeError(f"{name}(): Boolean alpha only supported for Boolean results, got alpha={alpha} for dtypes {dtype_object(a.m.dtype)} and "
+                           f"{dtype_object(b.m.dtype)}")
     if isinstance(alpha, float) and category(a.m.dtype) < 2 and category(b.m.dtype) < 2:
         raise RuntimeError(f"{name}(): For integral input tensors, argument alpha must not be a floating point number, got {alpha}")
     if not isinstance(alpha, (int, float)):
@@ -100,7 +176,7 @@ cdef double as_alpha(object alpha, Tensor a, Tensor b, str name) except? -1.25:
 cdef list as_tensors(object v, str name, str arg):
     """A non-empty sequence of tensors."""
     if isinstance(v, Tensor) or not isinstance(v, (tuple, list)):
-        raise TypeError(f"{name}(): argument '{arg}' must be tuple of Tensors, not {kind_of(v)}")
+        wrong_type(v, name, arg, "tuple of Tensors")
     for i, t in enumerate(v):
         if not isinstance(t, Tensor):
             raise TypeError(f"{name}(): expected Tensor as element {i} in argument '{arg}', but got {kind_of(t)}")
@@ -129,9 +205,9 @@ cdef int resize(Tensor o, const Meta* like) except -1:
     cdef int code = o.m.dtype
     if o.m.numel:
         raise RuntimeError(f"out has shape {list(shape_tuple(&o.m))}, the result has {list(shape_tuple(like))}: pass one of that shape or an empty one")
+    s = storage_new(like.numel * ITEMSIZE[code])
     meta_clear(&o.m)
     meta_contig(&o.m, like.ndim, like.sizes, code)
-    s = storage_new(like.numel * ITEMSIZE[code])
     o.mem = s
     o.m.data = s.ptr
     o.base = None
@@ -142,3 +218,12 @@ cdef int check_device(object device) except -1:
     if device is not None:
         Device(device)
     return 0
+
+
+cdef bint check_new(object device, object requires_grad, int code, str name) except -1:
+    """The options that all new tensors share, before anything is made or drawn; returns whether a gradient is wanted."""
+    cdef bint on = requires_grad is not None and as_flag(requires_grad, name, "requires_grad")
+    check_device(device)
+    if on and category(code) < 2:
+        raise RuntimeError(f"{name}(): only Tensors of floating point and complex dtype can require gradients, not {dtype_object(code)}")
+    return on

@@ -19,7 +19,7 @@ _max_pair = _pair("max", ("values", "indices"))
 _min_pair = _pair("min", ("values", "indices"))
 
 
-def max(Tensor input not None, dim=None, bint keepdim=False, *, other=None):
+def max(Tensor input not None, dim=None, keepdim=False, *, other=None):
     """The largest element; with `dim`, (values, indices) along it; with a tensor, the larger of two element by element."""
     if isinstance(dim, Tensor):
         return op_maximum(input, <Tensor>dim)
@@ -27,10 +27,10 @@ def max(Tensor input not None, dim=None, bint keepdim=False, *, other=None):
         return op_maximum(input, as_tensor_arg(other, "max", "other"))
     if dim is None:
         return op_max_all(input, full_mask(input), False)
-    return _max_pair(*op_max_dim(input, wrap_dim(as_index(dim, "max", "dim"), input.m.ndim), keepdim))
+    return _max_pair(*op_max_dim(input, wrap_dim(as_index(dim, "max", "dim"), input.m.ndim), as_flag(keepdim, "max", "keepdim")))
 
 
-def min(Tensor input not None, dim=None, bint keepdim=False, *, other=None):
+def min(Tensor input not None, dim=None, keepdim=False, *, other=None):
     """The smallest element; with `dim`, (values, indices) along it; with a tensor, the smaller of two element by element."""
     if isinstance(dim, Tensor):
         return op_minimum(input, <Tensor>dim)
@@ -38,30 +38,32 @@ def min(Tensor input not None, dim=None, bint keepdim=False, *, other=None):
         return op_minimum(input, as_tensor_arg(other, "min", "other"))
     if dim is None:
         return op_min_all(input, full_mask(input), False)
-    return _min_pair(*op_min_dim(input, wrap_dim(as_index(dim, "min", "dim"), input.m.ndim), keepdim))
+    return _min_pair(*op_min_dim(input, wrap_dim(as_index(dim, "min", "dim"), input.m.ndim), as_flag(keepdim, "min", "keepdim")))
 
 
-cdef double correction_of(object unbiased, object correction) except? -1.25:
+cdef double correction_of(object unbiased, object correction, str name) except? -1.25:
     if unbiased is not None:
-        return 1.0 if unbiased else 0.0
-    return 1.0 if correction is None else correction
+        if correction is not None:
+            raise TypeError(f"{name}(): 'unbiased' and 'correction' say the same thing, give one of them; got {unbiased!r} and {correction!r}")
+        return 1.0 if as_flag(unbiased, name, "unbiased") else 0.0
+    return 1.0 if correction is None else as_number(correction, name, "correction")
 
 
-def var(Tensor input not None, dim=None, unbiased=None, bint keepdim=False, *, correction=None):
+def var(Tensor input not None, dim=None, unbiased=None, keepdim=False, *, correction=None):
     """Variance over `dim`, with `correction` (default 1: unbiased) degrees of freedom taken off the count."""
     if isinstance(dim, bool):
         dim, unbiased = None, dim
-    return op_variance(input, dims_mask(dim, input.m.ndim, "var"), correction_of(unbiased, correction), keepdim)
+    return op_variance(input, dims_mask(dim, input.m.ndim, "var"), correction_of(unbiased, correction, "var"), as_flag(keepdim, "var", "keepdim"))
 
 
-def std(Tensor input not None, dim=None, unbiased=None, bint keepdim=False, *, correction=None):
+def std(Tensor input not None, dim=None, unbiased=None, keepdim=False, *, correction=None):
     """Standard deviation over `dim`, with `correction` (default 1: unbiased) degrees of freedom taken off the count."""
     if isinstance(dim, bool):
         dim, unbiased = None, dim
-    return op_deviation(input, dims_mask(dim, input.m.ndim, "std"), correction_of(unbiased, correction), keepdim)
+    return op_deviation(input, dims_mask(dim, input.m.ndim, "std"), correction_of(unbiased, correction, "std"), as_flag(keepdim, "std", "keepdim"))
 
 
-def norm(Tensor input not None, p="fro", dim=None, bint keepdim=False, *, dtype=None):
+def norm(Tensor input not None, p="fro", dim=None, keepdim=False, *, dtype=None):
     """p-norm of the elements over `dim`; ``"fro"`` and None are the 2-norm."""
     cdef double order
     if p is None or (isinstance(p, str) and p == "fro"):
@@ -74,12 +76,15 @@ def norm(Tensor input not None, p="fro", dim=None, bint keepdim=False, *, dtype=
         input = op_cast(input, dtype_code(dtype))
     if category(input.m.dtype) < 2:
         raise RuntimeError(f"linalg.vector_norm: Expected a floating point tensor as input, got {dtype_object(input.m.dtype)}")
-    return op_vector_norm(input, order, dims_mask(dim, input.m.ndim, "norm"), keepdim)
+    return op_vector_norm(input, order, dims_mask(dim, input.m.ndim, "norm"), as_flag(keepdim, "norm", "keepdim"))
 
 
 def where(condition, input=None, other=None):
     """`input` where `condition` holds, `other` elsewhere; with the condition alone, the indices where it holds."""
     cdef Tensor c = as_tensor_arg(condition, "where", "condition"), a, b, like
+    if c.m.dtype != BOOL and not (input is None and other is None):
+        raise RuntimeError(f"where(): expected condition to be a boolean tensor, but got a tensor with dtype {dtype_object(c.m.dtype)} and shape "
+                           f"{list(shape_tuple(&c.m))}")
     if input is None and other is None:
         rows = tensor_new()
         (<Tensor>rows).mem = ops.op_nonzero(&(<Tensor>rows).m, &c.m)
@@ -112,12 +117,44 @@ def clamp(Tensor input not None, min=None, max=None, *, out=None):
 
 cdef Tensor clamped(Tensor x, object low, object high):
     if low is None and high is None:
-        raise ValueError("clamp(): At least one of 'min' or 'max' must not be None")
+        raise RuntimeError("clamp(): At least one of 'min' or 'max' must not be None")
     if high is None:
         return op_clamp_min(x, as_operand(low, x, OP_CLAMP_MIN, "clamp", "min"))
     if low is None:
         return op_clamp_max(x, as_operand(high, x, OP_CLAMP_MAX, "clamp", "max"))
     return op_clamp_both(x, as_operand(low, x, OP_CLAMP_BOTH, "clamp", "min"), as_operand(high, x, OP_CLAMP_BOTH, "clamp", "max"))
+
+
+cdef int rounded_division(object mode) except -1:
+    """The operation for a rounding_mode."""
+    if mode is None:
+        return OP_DIV
+    if not isinstance(mode, str):
+        raise TypeError(f"div(): argument 'rounding_mode' must be str, not {kind_of(mode)}")
+    if mode == "trunc":
+        return OP_DIV_TRUNC
+    if mode == "floor":
+        return OP_DIV_FLOOR
+    raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{mode}'")
+
+
+def div(object input, object other, *, rounding_mode=None, out=None):
+    """Quotient, element by element; integers give the default floating type unless `rounding_mode` is given.
+
+    Parameters
+    ----------
+    input, other : Tensor or number
+    rounding_mode : {None, "trunc", "floor"}
+        Rounds the quotient towards zero, or down; the dtype is then that of the operands, and the gradient 0.
+    out : Tensor, optional
+
+    Raises
+    ------
+    RuntimeError
+        The mode is another one, or integers are rounded that were divided by zero.
+    """
+    cdef Tensor a = as_first(input, other, OP_DIV, "div")
+    return finish(binary(rounded_division(rounding_mode), a, as_operand(other, a, OP_DIV, "div", "other")), out)
 
 
 def pow(object input, object exponent, *, out=None):
@@ -272,8 +309,8 @@ def movedim(Tensor input not None, source, destination):
     """A view with dimensions moved to other places, the rest keeping their order."""
     cdef Dims s, t, order
     cdef int nd = input.m.ndim, i, k
-    parse_ints(source, &s, "movedim", "source")
-    parse_ints(destination, &t, "movedim", "destination")
+    parse_dims(source, &s, "movedim", "source")
+    parse_dims(destination, &t, "movedim", "destination")
     if s.n != t.n:
         raise RuntimeError(f"movedim: Invalid source or destination dims: source ({s.n} dims) should contain the same number of dims as destination "
                            f"({t.n} dims)")
@@ -380,10 +417,10 @@ def broadcast_to(Tensor input not None, size):
     return op_expand_to(input, &d)
 
 
-def nonzero(Tensor input not None, *, bint as_tuple=False):
+def nonzero(Tensor input not None, *, as_tuple=False):
     """Indices of the nonzero elements, one row each; with `as_tuple`, one index tensor a dimension."""
     cdef Tensor y = op_nonzero_rows(input)
-    return op_unbind(y, 1) if as_tuple else y
+    return op_unbind(y, 1) if as_flag(as_tuple, "nonzero", "as_tuple") else y
 
 
 def clone(Tensor input not None, *, memory_format=None):
@@ -402,21 +439,24 @@ def equal(Tensor input not None, Tensor other not None):
     return bool(op_all(e, full_mask(e), False).item())
 
 
-def isclose(Tensor input not None, Tensor other not None, double rtol=1e-5, double atol=1e-8, bint equal_nan=False):
+def isclose(Tensor input not None, Tensor other not None, rtol=1e-5, atol=1e-8, equal_nan=False):
     """Where ``|input - other| <= atol + rtol * |other|``."""
     cdef Tensor a = input, b = other, close, bound
+    cdef double relative = as_number(rtol, "isclose", "rtol"), absolute = as_number(atol, "isclose", "atol")
+    if not (relative >= 0 and absolute >= 0):
+        raise RuntimeError(f"isclose(): rtol and atol must be greater than or equal to zero, but got {rtol} and {atol}")
     if a.m.dtype != b.m.dtype:
         raise RuntimeError(f"{dtype_word(a.m.dtype)} did not match {dtype_word(b.m.dtype)}")
     close = op_eq(a, b)
-    if equal_nan and is_float(a.m.dtype):
+    if as_flag(equal_nan, "isclose", "equal_nan") and is_float(a.m.dtype):
         close = op_logical_or(close, op_logical_and(op_isnan(a), op_isnan(b)))
     if category(a.m.dtype) < 2:
         a, b = op_cast(a, FLOAT64), op_cast(b, FLOAT64)
-    bound = op_add(op_mul(op_abs(b), like_number(rtol, b)), like_number(atol, b))
+    bound = op_add(op_mul(op_abs(b), like_number(relative, b)), like_number(absolute, b))
     return op_logical_or(close, op_logical_and(op_isfinite(op_sub(a, b)), op_le(op_abs(op_sub(a, b)), bound)))
 
 
-def allclose(Tensor input not None, Tensor other not None, double rtol=1e-5, double atol=1e-8, bint equal_nan=False):
+def allclose(Tensor input not None, Tensor other not None, rtol=1e-5, atol=1e-8, equal_nan=False):
     """Whether all elements satisfy `isclose`."""
     cdef Tensor e = isclose(input, other, rtol, atol, equal_nan)
     return bool(op_all(e, full_mask(e), False).item())

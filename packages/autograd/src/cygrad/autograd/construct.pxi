@@ -3,9 +3,9 @@
 import numpy as _numpy
 
 
-cdef Tensor finish_new(Tensor y, object requires_grad):
+cdef Tensor finish_new(Tensor y, bint requires_grad):
     if requires_grad:
-        set_requires_grad(y, True)
+        y.flags |= REQUIRES_GRAD
     return y
 
 
@@ -26,16 +26,15 @@ cdef int set_requires_grad(Tensor t, bint on) except -1:
 # ---- nested sequences ----------------------------------------------------------------------------------------------------------------
 
 cdef inline bint is_nested(object v):
+    """A sequence other than text; tensors count as numbers, arrays as sequences of their rows."""
     return (isinstance(v, (list, tuple, range)) or
-            (not isinstance(v, (str, bytes, float, int)) and PySequence_Check(v) and hasattr(v, "__len__") and getattr(v, "ndim", 1) != 0))
+            (not isinstance(v, (str, bytes, float, int, Tensor)) and PySequence_Check(v) and hasattr(v, "__len__") and getattr(v, "ndim", 1) != 0))
 
 
 cdef int shape_of(object data, Dims* d) except -1:
     """Shape by the first elements; scan() checks that the others agree."""
     d.n = 0
     while is_nested(data):
-        if isinstance(data, (str, bytes)):
-            break
         if d.n == MAXDIM:
             raise ValueError(f"tensor(): nested deeper than {MAXDIM} levels")
         d.v[d.n] = len(data)
@@ -46,16 +45,19 @@ cdef int shape_of(object data, Dims* d) except -1:
     return 0
 
 
-cdef int scan(object data, const Dims* d, int depth, int code) except -2:
-    """Checks that the sequence is not ragged; returns the dtype of its elements promoted with `code` (-1: none yet)."""
-    cdef int found
+cdef int scan(object data, const Dims* d, int depth, int code, bint given) except -2:
+    """Checks that the sequence is not ragged; returns the dtype of its elements promoted with `code` (-1: none yet).
+    given: the user named a dtype, so that an element needs to be a number only."""
+    cdef int found = -1
     if depth < d.n:
         if not is_nested(data):
-            raise TypeError(f"tensor(): expected a sequence of length {d.v[depth]} at dim {depth}, got {kind_of(data)}: not a sequence")
+            if isinstance(data, (float, int, Tensor, _numpy.generic)):
+                raise TypeError(f"tensor(): expected a sequence of length {d.v[depth]} at dim {depth}, got {kind_of(data)}: not a sequence")
+            bad_element(data, depth, given)
         if len(data) != d.v[depth]:
             raise ValueError(f"expected sequence of length {d.v[depth]} at dim {depth} (got {len(data)})")
         for item in data:
-            code = scan(item, d, depth + 1, code)
+            code = scan(item, d, depth + 1, code, given)
         return code
     if PyFloat_CheckExact(data):
         found = default_dtype()
@@ -67,59 +69,79 @@ cdef int scan(object data, const Dims* d, int depth, int code) except -2:
         if (<Tensor>data).m.numel != 1:
             raise ValueError(f"tensor(): only one element tensors can be converted to Python scalars, got shape {list((<Tensor>data).shape)}")
         found = (<Tensor>data).m.dtype
-    elif isinstance(data, _numpy.generic):
+    elif isinstance(data, _numpy.generic) and not isinstance(data, (str, bytes)):
         found = dtype_of_numpy(data.dtype)
     elif isinstance(data, float):
         found = default_dtype()
     elif isinstance(data, int):
         found = INT64
-    elif is_nested(data) and not isinstance(data, (str, bytes)):
-        raise ValueError(f"expected scalars at dim {depth}, got a sequence of length {len(data)}: the nesting is ragged")
     else:
-        raise TypeError(f"tensor(): invalid data type {kind_of(data)!r}, wanted numbers, bools or sequences of them")
+        bad_element(data, depth, given)
     return found if code < 0 else promote(code, found)
 
 
+cdef int bad_element(object data, int depth, bint given) except -1:
+    """Raises what PyTorch does for an element that is no number."""
+    if isinstance(data, str) and depth:
+        raise ValueError(f"tensor(): too many dimensions: a 'str' at dim {depth} is neither a number nor a sequence of numbers")
+    if isinstance(data, (str, bytes)):
+        raise TypeError(f"tensor(): invalid data type {kind_of(data)!r}, wanted numbers, bools or sequences of them")
+    if is_nested(data):
+        raise TypeError(f"tensor(): expected a number at dim {depth}, got {kind_of(data)} of length {len(data)}: the nesting is ragged")
+    if given:
+        raise TypeError(f"tensor(): must be real number, not {kind_of(data)}")
+    raise RuntimeError(f"tensor(): Could not infer dtype of {kind_of(data)}, wanted numbers, bools or sequences of them")
+
+
 cdef int store(object data, const Dims* d, int depth, char** at, int code) except -1:
-    cdef object v
     if depth < d.n:
         for item in data:
             store(item, d, depth + 1, at, code)
         return 0
-    v = data
     if code == FLOAT32:
-        (<float*>at[0])[0] = <float><double>v
+        (<float*>at[0])[0] = <float><double>data
     elif code == FLOAT64:
-        (<double*>at[0])[0] = <double>v
+        (<double*>at[0])[0] = <double>data
     elif code == BOOL:
-        (<uint8_t*>at[0])[0] = 1 if v else 0
+        (<uint8_t*>at[0])[0] = 1 if data else 0
+    elif code == INT64:
+        (<int64_t*>at[0])[0] = integer(data, code)
+    elif code == INT32:
+        (<int32_t*>at[0])[0] = <int32_t>integer(data, code)
+    elif code == UINT8:
+        (<uint8_t*>at[0])[0] = <uint8_t>integer(data, code)
     else:
-        if not PyLong_CheckExact(v):
-            v = int(v)
-        if code == INT64:
-            (<int64_t*>at[0])[0] = int_value(v)
-        else:
-            if not int_fits(v, code):
-                raise RuntimeError(f"value cannot be converted to type {dtype_object(code).name} without overflow: {v}")
-            if code == INT32:
-                (<int32_t*>at[0])[0] = v
-            elif code == UINT8:
-                (<uint8_t*>at[0])[0] = v
-            else:
-                raise RuntimeError(f"tensor(): not implemented for dtype {dtype_object(code)}")
+        raise RuntimeError(f"tensor(): not implemented for dtype {dtype_object(code)}")
     at[0] += ITEMSIZE[code]
     return 0
+
+
+cdef int64_t integer(object v, int code) except? -1:
+    """A number cut to an integer of the dtype; uint8 also takes negative numbers, modulo 256, as in PyTorch."""
+    cdef int overflow = 0
+    cdef int64_t i
+    n = v
+    if not PyLong_CheckExact(v):
+        if isinstance(v, (Tensor, _numpy.generic)):
+            v = v.item()
+        if isinstance(v, float) and not -9.3e18 < v < 9.3e18:      # NaN too
+            raise RuntimeError(f"value cannot be converted to type {dtype_object(code).name} without overflow: {v}")
+        n = int(v)
+    i = PyLong_AsLongLongAndOverflow(n, &overflow)
+    if overflow and PyLong_CheckExact(v):
+        raise ValueError(f"tensor(): Overflow when unpacking long long: {v} needs more than 64 bits")
+    if overflow or not int_fits(-n if code == UINT8 and i < 0 else n, code):
+        raise RuntimeError(f"value cannot be converted to type {dtype_object(code).name} without overflow: {v}")
+    return i
 
 
 cdef Tensor from_sequence(object data, int code):
     cdef Dims d
     cdef Tensor y
     cdef char* at
-    cdef int found
-    if isinstance(data, (str, bytes)):
-        raise TypeError(f"tensor(): invalid data type {kind_of(data)!r}, wanted numbers, bools or sequences of them")
+    cdef int found = -1
     shape_of(data, &d)
-    found = scan(data, &d, 0, -1)
+    found = scan(data, &d, 0, -1, code >= 0)
     if code < 0:
         code = default_dtype() if found < 0 else found
     y = tensor_new()
@@ -135,7 +157,7 @@ cdef int dtype_of_numpy(object d) except -1:
     try:
         return _NUMPY_CODES[d.name]
     except KeyError:
-        raise TypeError(f"can't convert np.ndarray of type {d.name}: supported are {', '.join(_NUMPY_CODES)}") from None
+        raise TypeError(f"can't convert np.ndarray of type {d.type.__name__.rstrip('_')}: supported are {', '.join(_NUMPY_CODES)}") from None
 
 
 _NUMPY_CODES = {"bool": BOOL, "uint8": UINT8, "int32": INT32, "int64": INT64, "float32": FLOAT32, "float64": FLOAT64}
@@ -154,7 +176,7 @@ cdef Tensor from_buffer(object array):
     return y
 
 
-def tensor(data, *, dtype=None, device=None, requires_grad=False):
+def tensor(data=REQUIRED, *, dtype=None, device=None, requires_grad=False):
     """A new tensor with a copy of `data`.
 
     Parameters
@@ -169,40 +191,53 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False):
     Raises
     ------
     ValueError
-        The sequences are ragged.
+        The sequences are ragged, hold text, or an integer has more than 64 bits.
     TypeError
-        Something in `data` is not a number.
+        `data` is text, or a sequence stands where others have a number.
+    RuntimeError
+        Something in `data` is no number, or does not fit `dtype`.
     """
     cdef int code = code_or_none(dtype)
     cdef Tensor y, src
+    if data is REQUIRED:
+        wrong_type(data, "tensor", "data", "")
     check_device(device)
     if isinstance(data, Tensor):
         src = <Tensor>data
-        y = tensor_new()
-        y.mem = ops.op_clone(&y.m, &src.m, src.m.dtype if code < 0 else code, False)
     elif isinstance(data, _numpy.ndarray):
-        src = from_buffer(data) if _py.min(data.strides, default=1) >= 0 and data.dtype.isnative else from_buffer(data.astype(data.dtype.newbyteorder("="), order="C"))
-        y = tensor_new()
-        y.mem = ops.op_clone(&y.m, &src.m, src.m.dtype if code < 0 else code, False)
+        src = from_buffer(data if shareable(data) and data.dtype.isnative else data.astype(data.dtype.newbyteorder("="), order="C"))
     else:
         y = from_sequence(data, code)
-    return finish_new(y, requires_grad)
+        return finish_new(y, check_new(None, requires_grad, y.m.dtype, "tensor"))
+    code = src.m.dtype if code < 0 else code
+    on = check_new(None, requires_grad, code, "tensor")
+    y = tensor_new()
+    y.mem = ops.op_clone(&y.m, &src.m, code, False)
+    return finish_new(y, on)
 
 
-def as_tensor(data, dtype=None, device=None):
+cdef bint shareable(object array):
+    """No negative strides."""
+    return _py.min(array.strides, default=1) >= 0
+
+
+def as_tensor(data=REQUIRED, dtype=None, device=None):
     """`data` as a tensor: itself, or sharing a NumPy array's memory, when no conversion is needed; else a copy."""
+    cdef int code = code_or_none(dtype)
     cdef Tensor y
+    if data is REQUIRED:
+        wrong_type(data, "as_tensor", "data", "")
     check_device(device)
     if isinstance(data, Tensor):
         y = <Tensor>data
-    elif isinstance(data, _numpy.ndarray) and _py.min(data.strides, default=1) >= 0:
+    elif isinstance(data, _numpy.ndarray) and shareable(data):
         y = from_buffer(data)
     else:
         return tensor(data, dtype=dtype, device=device)
-    return y if dtype is None or dtype_code(dtype) == y.m.dtype else op_cast(y, dtype_code(dtype))
+    return y if code < 0 or code == y.m.dtype else op_cast(y, code)
 
 
-def from_numpy(ndarray):
+def from_numpy(ndarray=REQUIRED):
     """A tensor over the array's own memory: writing one shows in the other.
 
     Raises
@@ -213,22 +248,28 @@ def from_numpy(ndarray):
         Negative strides.
     """
     if not isinstance(ndarray, _numpy.ndarray):
-        raise TypeError(f"expected np.ndarray (got {kind_of(ndarray)})")
+        raise TypeError(f"from_numpy(): expected np.ndarray (got {kind_of(ndarray)})")
     return from_buffer(ndarray)
 
 
-def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
+def frombuffer(buffer, *, dtype=REQUIRED, count=-1, offset=0, requires_grad=False):
     """A 1-d tensor over the memory of an object with the buffer protocol, which stays alive and fixed as long as the tensor."""
     cdef Tensor y = tensor_new()
     cdef Dims d
+    cdef int code
+    cdef bint on
     from cygrad.storage.interop import storage_from_bytes
-    s, elements = storage_from_bytes(buffer, dtype_object(dtype_code(dtype)), count, offset)
+    if dtype is REQUIRED:
+        wrong_type(dtype, "frombuffer", "dtype", "")
+    code = dtype_code(dtype)
+    on = check_new(None, requires_grad, code, "frombuffer")
+    s, elements = storage_from_bytes(buffer, dtype_object(code), as_index(count, "frombuffer", "count"), as_index(offset, "frombuffer", "offset"))
     y.mem = s
     d.n = 1
     d.v[0] = elements
-    meta_contig(&y.m, 1, d.v, dtype_code(dtype))
+    meta_contig(&y.m, 1, d.v, code)
     y.m.data = y.mem.ptr
-    return finish_new(y, requires_grad)
+    return finish_new(y, on)
 
 
 # ---- filled tensors ------------------------------------------------------------------------------------------------------------------
@@ -252,189 +293,229 @@ cdef inline int code_or_default(object d) except -1:
     return default_dtype() if d is None else dtype_code(d)
 
 
+cdef object as_fill(object v, str name):
+    """The Python number that every element gets."""
+    if isinstance(v, Tensor) and (<Tensor>v).m.ndim == 0:
+        return (<Tensor>v).item()
+    if isinstance(v, _numpy.generic):
+        v = v.item()
+    if not isinstance(v, (int, float)):
+        wrong_type(v, name, "fill_value", "Number")
+    return v
+
+
 def zeros(*size, dtype=None, device=None, requires_grad=False, out=None):
     """A tensor of zeros of the given shape."""
     cdef Dims d
+    cdef int code = code_or_default(dtype)
     parse_shape(size, &d, "zeros")
-    check_device(device)
-    return finish(finish_new(filled_zero(&d, 0.0, code_or_default(dtype)), requires_grad), out)
+    on = check_new(device, requires_grad, code, "zeros")
+    return finish(finish_new(filled_zero(&d, 0.0, code), on), out)
 
 
 def ones(*size, dtype=None, device=None, requires_grad=False, out=None):
     """A tensor of ones of the given shape."""
     cdef Dims d
+    cdef int code = code_or_default(dtype)
     parse_shape(size, &d, "ones")
-    check_device(device)
-    return finish(finish_new(filled_zero(&d, 1.0, code_or_default(dtype)), requires_grad), out)
+    on = check_new(device, requires_grad, code, "ones")
+    return finish(finish_new(filled_zero(&d, 1.0, code), on), out)
 
 
 def empty(*size, dtype=None, device=None, requires_grad=False):
     """An uninitialised tensor of the given shape."""
     cdef Dims d
+    cdef int code = code_or_default(dtype)
     parse_shape(size, &d, "empty")
-    check_device(device)
-    return finish_new(filled(&d, None, code_or_default(dtype)), requires_grad)
+    on = check_new(device, requires_grad, code, "empty")
+    return finish_new(filled(&d, None, code), on)
 
 
-def full(size, fill_value, *, dtype=None, device=None, requires_grad=False):
+def full(size=REQUIRED, fill_value=REQUIRED, *, dtype=None, device=None, requires_grad=False):
     """A tensor of the given shape filled with a number, whose kind decides the dtype when none is given."""
     cdef Dims d
+    cdef int code
     parse_ints(size, &d, "full", "size")
-    check_device(device)
-    if isinstance(fill_value, Tensor):
-        fill_value = fill_value.item()
+    fill_value = as_fill(fill_value, "full")
     if dtype is None:
         code = BOOL if isinstance(fill_value, bool) else INT64 if isinstance(fill_value, int) else default_dtype()
     else:
         code = dtype_code(dtype)
-    if not isinstance(fill_value, (int, float)):
-        raise TypeError(f"full(): argument 'fill_value' must be Number, not {kind_of(fill_value)}")
-    return finish_new(filled(&d, fill_value, code), requires_grad)
+    on = check_new(device, requires_grad, code, "full")
+    return finish_new(filled(&d, fill_value, code), on)
 
 
-def zeros_like(Tensor input not None, *, dtype=None, device=None, requires_grad=False):
+def zeros_like(input=REQUIRED, *, dtype=None, device=None, requires_grad=False):
     """Zeros in the shape, dtype and layout of `input`."""
-    return finish_new(like(input, 0.0, dtype, device), requires_grad)
+    return like(input, 0.0, dtype, device, requires_grad, "zeros_like")
 
 
-def ones_like(Tensor input not None, *, dtype=None, device=None, requires_grad=False):
+def ones_like(input=REQUIRED, *, dtype=None, device=None, requires_grad=False):
     """Ones in the shape, dtype and layout of `input`."""
-    return finish_new(like(input, 1.0, dtype, device), requires_grad)
+    return like(input, 1.0, dtype, device, requires_grad, "ones_like")
 
 
-def empty_like(Tensor input not None, *, dtype=None, device=None, requires_grad=False):
+def empty_like(input=REQUIRED, *, dtype=None, device=None, requires_grad=False):
     """Uninitialised, in the shape, dtype and layout of `input`."""
-    return finish_new(like(input, None, dtype, device), requires_grad)
+    return like(input, None, dtype, device, requires_grad, "empty_like")
 
 
-def full_like(Tensor input not None, fill_value, *, dtype=None, device=None, requires_grad=False):
+def full_like(input=REQUIRED, fill_value=REQUIRED, *, dtype=None, device=None, requires_grad=False):
     """A number in the shape, dtype and layout of `input`."""
-    return finish_new(like(input, fill_value, dtype, device), requires_grad)
+    return like(input, as_fill(fill_value, "full_like"), dtype, device, requires_grad, "full_like")
 
 
-cdef Tensor like(Tensor t, object value, object dt, object device):
-    cdef Tensor y = tensor_new()
-    check_device(device)
-    meta_dense_like(&y.m, &t.m, t.m.dtype if dt is None else dtype_code(dt))
+cdef Tensor like(object input, object value, object dt, object device, object requires_grad, str name):
+    cdef Tensor t = as_tensor_arg(input, name, "input"), y = tensor_new()
+    cdef int code = t.m.dtype if dt is None else dtype_code(dt)
+    cdef bint on = check_new(device, requires_grad, code, name)
+    meta_dense_like(&y.m, &t.m, code)
     y.mem = meta_storage(&y.m)
     if value is not None and y.m.numel:
         ops.fill_number(&y.m, value)
-    return y
+    return finish_new(y, on)
 
 
-def arange(start, end=None, step=1, *, dtype=None, device=None, requires_grad=False):
+cdef object as_bound(object v, str arg):
+    """A number of a range, as Python has it."""
+    if isinstance(v, Tensor) and (<Tensor>v).m.ndim == 0:
+        return (<Tensor>v).item()
+    if not isinstance(v, (int, float, _numpy.number)):
+        wrong_type(v, "arange", arg, "Number")
+    return v
+
+
+def arange(start=REQUIRED, end=None, step=1, *, dtype=None, device=None, requires_grad=False):
     """Numbers from `start` (0 when only one is given) up to, without, `end`, `step` apart."""
     cdef Tensor y = tensor_new()
-    check_device(device)
+    cdef int code
     if end is None:
         start, end = 0, start
-    for name, v in (("start", start), ("end", end), ("step", step)):
-        if isinstance(v, Tensor):
-            continue
-        if not isinstance(v, (int, float)):
-            raise TypeError(f"arange(): argument '{name}' must be Number, not {kind_of(v)}")
-    start, end, step = (v.item() if isinstance(v, Tensor) else v for v in (start, end, step))
-    code = dtype_code(dtype) if dtype is not None else default_dtype() if _py.any(isinstance(v, float) for v in (start, end, step)) else INT64
+    start, end, step = as_bound(start, "start"), as_bound(end, "end"), as_bound(step, "step")
+    if dtype is not None:
+        code = dtype_code(dtype)
+    else:
+        code = default_dtype() if _py.any(isinstance(v, (float, _numpy.floating)) for v in (start, end, step)) else INT64
+    on = check_new(device, requires_grad, code, "arange")
     y.mem = ops.op_arange(&y.m, start, end, step, code)
-    return finish_new(y, requires_grad)
+    return finish_new(y, on)
 
 
-def linspace(double start, double end, int64_t steps, *, dtype=None, device=None, requires_grad=False):
+def linspace(start=REQUIRED, end=REQUIRED, steps=REQUIRED, *, dtype=None, device=None, requires_grad=False):
     """`steps` numbers evenly spaced from `start` to `end`, both included."""
     cdef Tensor y = tensor_new()
-    check_device(device)
-    if steps < 0:
-        raise RuntimeError(f"linspace(): number of steps must be non-negative, got {steps}")
-    y.mem = ops.op_linspace(&y.m, start, end, steps, code_or_default(dtype))
-    return finish_new(y, requires_grad)
+    cdef double first = as_number(start, "linspace", "start"), last = as_number(end, "linspace", "end")
+    cdef int64_t n = as_index(steps, "linspace", "steps")
+    cdef int code = code_or_default(dtype)
+    if n < 0:
+        raise RuntimeError(f"linspace(): number of steps must be non-negative, got {n}")
+    on = check_new(device, requires_grad, code, "linspace")
+    y.mem = ops.op_linspace(&y.m, first, last, n, code)
+    return finish_new(y, on)
 
 
-def eye(int64_t n, m=None, *, dtype=None, device=None, requires_grad=False):
+def eye(n=REQUIRED, m=None, *, dtype=None, device=None, requires_grad=False):
     """Ones on the diagonal of an (n, m) matrix of zeros."""
     cdef Tensor y = tensor_new()
-    check_device(device)
-    columns = n if m is None else as_index(m, "eye", "m")
-    if n < 0 or columns < 0:
-        raise RuntimeError(f"eye(): n and m must be greater or equal to 0, got {n} and {columns}")
-    y.mem = ops.op_eye(&y.m, n, columns, code_or_default(dtype))
-    return finish_new(y, requires_grad)
+    cdef int64_t rows = as_index(n, "eye", "n"), columns = rows if m is None else as_index(m, "eye", "m")
+    cdef int code = code_or_default(dtype)
+    if rows < 0 or columns < 0:
+        raise RuntimeError(f"eye(): n and m must be greater or equal to 0, got {rows} and {columns}")
+    on = check_new(device, requires_grad, code, "eye")
+    y.mem = ops.op_eye(&y.m, rows, columns, code)
+    return finish_new(y, on)
 
 
 # ---- random numbers --------------------------------------------------------------------------------------------------------------------
+# All checks come before the first draw: a refused call leaves the generator where it was.
 
-cdef object generator_of(object g):
+cdef object generator_of(object g, str name):
     if g is None:
         return ops.default_generator()
     if not isinstance(g, ops.Generator):
-        raise TypeError(f"argument 'generator' must be Generator, not {kind_of(g)}")
+        wrong_type(g, name, "generator", "Generator")
     return g
 
 
 def rand(*size, generator=None, dtype=None, device=None, requires_grad=False):
     """Uniform numbers in [0, 1)."""
     cdef Dims d
-    cdef Tensor y
+    cdef int code = code_or_default(dtype)
     parse_shape(size, &d, "rand")
-    check_device(device)
-    y = filled(&d, None, code_or_default(dtype))
-    ops.uniform_into(&y.m, 0.0, 1.0, generator_of(generator))
-    return finish_new(y, requires_grad)
+    on = check_new(device, requires_grad, code, "rand")
+    return finish_new(drawn(filled(&d, None, code), False, generator), on)
 
 
 def randn(*size, generator=None, dtype=None, device=None, requires_grad=False):
     """Normal numbers of mean 0 and variance 1."""
     cdef Dims d
-    cdef Tensor y
+    cdef int code = code_or_default(dtype)
     parse_shape(size, &d, "randn")
-    check_device(device)
-    y = filled(&d, None, code_or_default(dtype))
-    ops.normal_into(&y.m, 0.0, 1.0, generator_of(generator))
-    return finish_new(y, requires_grad)
+    on = check_new(device, requires_grad, code, "randn")
+    return finish_new(drawn(filled(&d, None, code), True, generator), on)
 
 
-def randint(low, high=None, size=None, *, generator=None, dtype=None, device=None, requires_grad=False):
+cdef Tensor drawn(Tensor y, bint normal, object generator):
+    """y filled with standard normal, or with uniform, numbers."""
+    if normal:
+        ops.normal_into(&y.m, 0.0, 1.0, generator_of(generator, "randn"))
+    else:
+        ops.uniform_into(&y.m, 0.0, 1.0, generator_of(generator, "rand"))
+    return y
+
+
+def rand_like(input=REQUIRED, *, dtype=None, device=None, requires_grad=False):
+    """Uniform numbers in [0, 1) in the shape of `input`."""
+    return drawn(like(input, None, dtype, device, requires_grad, "rand_like"), False, None)
+
+
+def randn_like(input=REQUIRED, *, dtype=None, device=None, requires_grad=False):
+    """Normal numbers of mean 0 and variance 1 in the shape of `input`."""
+    return drawn(like(input, None, dtype, device, requires_grad, "randn_like"), True, None)
+
+
+def randint(low=REQUIRED, high=None, size=None, *, generator=None, dtype=None, device=None, requires_grad=False):
     """Integers in [low, high); ``randint(high, size)`` starts at 0."""
     cdef Dims d
     cdef Tensor y
+    cdef int64_t first, end
+    cdef int code = INT64 if dtype is None else dtype_code(dtype)
     if size is None:
         low, high, size = 0, low, high
     parse_ints(size, &d, "randint", "size")
-    check_device(device)
-    low, high = as_index(low, "randint", "low"), as_index(high, "randint", "high")
-    if low >= high:
+    first, end = as_index(low, "randint", "low"), as_index(high, "randint", "high")
+    if first >= end:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
-    y = filled(&d, None, INT64 if dtype is None else dtype_code(dtype))
-    ops.random_into(&y.m, low, high, generator_of(generator))
-    return finish_new(y, requires_grad)
+    on = check_new(device, requires_grad, code, "randint")
+    y = filled(&d, None, code)
+    ops.random_into(&y.m, first, end, generator_of(generator, "randint"))
+    return finish_new(y, on)
 
 
-def randperm(int64_t n, *, generator=None, dtype=None, device=None, requires_grad=False):
+def randperm(n=REQUIRED, *, generator=None, dtype=None, device=None, requires_grad=False):
     """A random permutation of 0 .. n - 1."""
     cdef Tensor y = tensor_new()
-    check_device(device)
-    if n < 0:
-        raise RuntimeError(f"randperm(): n must be non-negative, got {n}")
-    y.mem = ops.op_randperm(&y.m, n, INT64 if dtype is None else dtype_code(dtype), generator_of(generator))
-    return finish_new(y, requires_grad)
+    cdef int64_t length = as_index(n, "randperm", "n")
+    cdef int code = INT64 if dtype is None else dtype_code(dtype)
+    if length < 0:
+        raise RuntimeError(f"randperm(): n must be non-negative, got {length}")
+    on = check_new(device, requires_grad, code, "randperm")
+    y.mem = ops.op_randperm(&y.m, length, code, generator_of(generator, "randperm"))
+    return finish_new(y, on)
 
 
-def rand_like(Tensor input not None, *, dtype=None, device=None, requires_grad=False):
-    """Uniform numbers in [0, 1) in the shape of `input`."""
-    cdef Tensor y = like(input, None, dtype, device)
-    ops.uniform_into(&y.m, 0.0, 1.0, ops.default_generator())
-    return finish_new(y, requires_grad)
+def manual_seed(seed=REQUIRED):
+    """Starts the default generator anew: the same seed gives the same numbers, and PyTorch's. Returns the generator.
 
-
-def randn_like(Tensor input not None, *, dtype=None, device=None, requires_grad=False):
-    """Normal numbers of mean 0 and variance 1 in the shape of `input`."""
-    cdef Tensor y = like(input, None, dtype, device)
-    ops.normal_into(&y.m, 0.0, 1.0, ops.default_generator())
-    return finish_new(y, requires_grad)
-
-
-def manual_seed(seed):
-    """Starts the default generator anew: the same seed gives the same numbers, and PyTorch's. Returns the generator."""
-    return ops.default_generator().manual_seed(seed)
+    Anything that ``int()`` takes is a seed; ValueError or TypeError otherwise.
+    """
+    if seed is REQUIRED:
+        wrong_type(seed, "manual_seed", "seed", "")
+    try:
+        number = int(seed)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"manual_seed(): an integer is wanted, got {seed!r} of type {kind_of(seed)}") from None
+    return ops.default_generator().manual_seed(number)
 
 
 def get_default_dtype():

@@ -2,7 +2,7 @@
 # A key is read left to right into a chain of views; tensors among it are collected and applied at the end in one index operation.
 
 cdef bint is_index_list(object k):
-    return isinstance(k, (list, _numpy.ndarray, range))
+    return isinstance(k, (list, tuple, _numpy.ndarray, range))
 
 
 cdef Tensor index_tensor(object k):
@@ -16,48 +16,57 @@ cdef Tensor index_tensor(object k):
         t = from_sequence(k, -1 if len(k) else INT64)
     if t.m.dtype == BOOL or t.m.dtype == INT64:
         return t
+    if t.m.dtype == UINT8:
+        import warnings
+        warnings.warn("indexing with dtype torch.uint8, which counts as a mask, is deprecated: use a dtype torch.bool", UserWarning, stacklevel=1)
+        return cast_data(t, BOOL)
     if t.m.dtype <= INT64:
         return cast_data(t, INT64)
-    raise IndexError(f"tensors used as indices must be long, int, byte or bool tensors, got {dtype_object(t.m.dtype)}")
+    raise IndexError(f"tensors used as indices must be long, int, byte or bool tensors, got {dtype_object(t.m.dtype)} of shape {list(shape_tuple(&t.m))}")
 
 
-cdef int consumed(object k):
-    """Dimensions of x that one entry of the key uses up."""
-    if k is None or k is Ellipsis or PyBool_Check(k):
-        return 0
-    if isinstance(k, Tensor) and (<Tensor>k).m.dtype == BOOL:
-        return (<Tensor>k).m.ndim
-    if is_index_list(k):
-        return index_depth(k)
-    return 1
+cdef list read_key(object key):
+    """The entries of a key, lists and arrays among them as tensors."""
+    cdef list entries = list(key) if isinstance(key, tuple) else [key]
+    for i, k in enumerate(entries):
+        if isinstance(k, Tensor) or is_index_list(k):
+            entries[i] = index_tensor(k)
+        elif isinstance(k, str):
+            raise TypeError(f"an index is an integer, a slice, ..., None or a tensor of integers or bools, not the str {k!r}")
+        elif not (k is None or k is Ellipsis or PyLong_CheckExact(k) or PyBool_Check(k) or isinstance(k, slice) or hasattr(k, "__index__")):
+            raise IndexError(f"only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got {kind_of(k)})")
+    return entries
 
 
-cdef int index_depth(object k):
-    if isinstance(k, _numpy.ndarray):
-        return k.ndim if k.dtype == bool else 1
-    inner = k
-    depth = 0
-    while isinstance(inner, (list, tuple)) and len(inner):
-        inner = inner[0]
-        depth += 1
-    return depth if PyBool_Check(inner) and depth else 1
+cdef int consumed(list entries) except -1:
+    """Dimensions that the key uses up."""
+    cdef int used = 0
+    for k in entries:
+        if isinstance(k, Tensor):
+            used += (<Tensor>k).m.ndim if (<Tensor>k).m.dtype == BOOL else 1
+        elif not (k is None or k is Ellipsis or PyBool_Check(k)):
+            used += 1
+    return used
 
 
 cdef Tensor basic_index(Tensor x, object key, list tensors):
     """Applies ints, slices, None and Ellipsis as views; index tensors land in `tensors` by dimension of the returned view."""
+    cdef list entries = read_key(key)
     cdef int64_t dim = 0, start, stop, step
-    cdef int used = 0
-    cdef Tensor t
-    entries = key if isinstance(key, tuple) else (key,)
+    cdef int used = consumed(entries), missing = x.m.ndim - used, dropped = 0
+    cdef bint seen_ellipsis = False
+    if missing < 0:
+        refuse_key(x, entries, used)
     for k in entries:
-        used += consumed(k)
-    if used > x.m.ndim:
-        raise IndexError(f"too many indices for tensor of dimension {x.m.ndim}: the key uses {used}")
-    missing = x.m.ndim - used
-    seen_ellipsis = False
-    for k in entries:
-        if PyLong_CheckExact(k):
-            x = op_select(x, dim, k)
+        if isinstance(k, Tensor):
+            if (<Tensor>k).m.ndim == 0 and (<Tensor>k).m.dtype != BOOL and not tensors and len(entries) == 1:
+                x = select_checked(x, dim, ops.item(&(<Tensor>k).m), dropped)
+                dropped += 1
+            elif (<Tensor>k).m.dtype == BOOL:
+                x = place_mask(x, tensors, &dim, <Tensor>k)
+            else:
+                put_index(tensors, dim, <Tensor>k)
+                dim += 1
         elif isinstance(k, slice):
             slice_bounds(k, x.m.sizes[dim], &start, &stop, &step)
             if not (start == 0 and stop == x.m.sizes[dim] and step == 1):
@@ -71,41 +80,53 @@ cdef Tensor basic_index(Tensor x, object key, list tensors):
                 dim += missing
                 seen_ellipsis = True
         elif PyBool_Check(k):
-            x = op_unsqueeze(x, dim)
-            put_index(tensors, dim, from_sequence([k], BOOL))
-            dim += 1
-        elif isinstance(k, Tensor) or is_index_list(k):
-            t = index_tensor(k)
-            if t.m.ndim == 0 and t.m.dtype != BOOL:
-                x = op_select(x, dim, ops.item(&t.m)) if not tensors and len(entries) == 1 else add_index(x, tensors, dim, t)
-                if tensors and tensors[len(tensors) - 1] is t:
-                    dim += 1
-                continue
-            if t.m.dtype == BOOL:
-                if t.m.ndim == 0:
-                    x = op_unsqueeze(x, dim)
-                    put_index(tensors, dim, op_unsqueeze(t, 0))
-                    dim += 1
-                    continue
-                check_mask(x, dim, t)
-                if t.m.ndim > 1:
-                    for i, part in enumerate(mask_indices(t)):
-                        put_index(tensors, dim + i, <Tensor>part)
-                else:
-                    put_index(tensors, dim, t)
-                dim += t.m.ndim
-            else:
-                put_index(tensors, dim, t)
-                dim += 1
-        elif hasattr(k, "__index__"):
-            x = op_select(x, dim, k.__index__())
+            x = place_mask(x, tensors, &dim, from_sequence(k, BOOL))
         else:
-            raise TypeError(f"only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got {kind_of(k)})")
+            x = select_checked(x, dim, k, dropped)
+            dropped += 1
     return x
 
 
-cdef Tensor add_index(Tensor x, list tensors, int64_t dim, Tensor t):
-    put_index(tensors, dim, t)
+cdef int refuse_key(Tensor x, list entries, int used) except -1:
+    if x.m.ndim == 0 and len(entries) == 1:
+        if isinstance(entries[0], slice):
+            raise IndexError("slice() cannot be applied to a 0-dim tensor.")
+        if not isinstance(entries[0], Tensor):
+            raise IndexError(ZERO_DIM_INDEX)
+    raise IndexError(f"too many indices for tensor of dimension {x.m.ndim}: the key uses {used}, the shape is {list(shape_tuple(&x.m))}")
+
+
+ZERO_DIM_INDEX = "invalid index of a 0-dim tensor. Use `tensor.item()` in Python to convert a 0-dim tensor to a number"
+
+
+cdef Tensor select_checked(Tensor x, int64_t dim, object index, int dropped):
+    """x without dimension `dim`; the error counts the `dropped` dimensions, which earlier integers took away."""
+    cdef int64_t i = as_index(index, "index", "key"), size = x.m.sizes[dim]
+    if i < -size or i >= size:
+        raise IndexError(f"index {i} is out of bounds for dimension {dim + dropped} with size {size}")
+    return op_select(x, dim, i)
+
+
+cdef Tensor place_mask(Tensor x, list tensors, int64_t* dim, Tensor mask):
+    """A bool tensor of the key goes to `tensors`, one of several dimensions as int64 indices; one without any adds a dimension to x."""
+    cdef int i
+    if mask.m.ndim == 0:
+        put_index(tensors, dim[0], op_unsqueeze(mask, 0))
+        x = op_unsqueeze(x, dim[0])
+        dim[0] += 1
+        return x
+    for i in range(mask.m.ndim):
+        if mask.m.sizes[i] != x.m.sizes[dim[0] + i]:
+            raise IndexError(f"The shape of the mask {list(shape_tuple(&mask.m))} at index {i} does not match the shape of the indexed tensor "
+                             f"{list(shape_tuple(&x.m))} at index {dim[0] + i}")
+    if mask.m.ndim == 1:
+        put_index(tensors, dim[0], mask)
+    else:
+        for part in mask_indices(mask):
+            put_index(tensors, dim[0], <Tensor>part)
+            dim[0] += 1
+        return x
+    dim[0] += 1
     return x
 
 
@@ -113,15 +134,6 @@ cdef int put_index(list tensors, int64_t dim, Tensor t) except -1:
     while len(tensors) < dim:
         tensors.append(None)
     tensors.append(t)
-    return 0
-
-
-cdef int check_mask(Tensor x, int64_t dim, Tensor mask) except -1:
-    cdef int i
-    for i in range(mask.m.ndim):
-        if mask.m.sizes[i] != x.m.sizes[dim + i]:
-            raise IndexError(f"The shape of the mask {list(shape_tuple(&mask.m))} at index {i} does not match the shape of the indexed tensor "
-                             f"{list(shape_tuple(&x.m))} at index {dim + i}")
     return 0
 
 
@@ -160,7 +172,7 @@ cdef int64_t slice_number(object v) except? -1:
     if PyLong_CheckExact(v):
         return _py.max(_py.min(v, 0x7FFFFFFFFFFFFFFF), -0x7FFFFFFFFFFFFFFF)
     if hasattr(v, "__index__"):
-        return v.__index__()
+        return slice_number(v.__index__())
     raise TypeError(f"slice indices must be integers or None or have an __index__ method, got {kind_of(v)}")
 
 
@@ -170,9 +182,9 @@ cdef Tensor get_item(Tensor x, object key):
     cdef int64_t start, stop, step
     if PyLong_CheckExact(key):
         if x.m.ndim == 0:
-            raise IndexError("invalid index of a 0-dim tensor. Use `tensor.item()` in Python to convert a 0-dim tensor to a number")
-        return op_select(x, 0, key)
-    if isinstance(key, list) and not plain_index_list(key):
+            raise IndexError(ZERO_DIM_INDEX)
+        return select_checked(x, 0, key, 0)
+    if isinstance(key, list) and holds_indices(key):
         key = tuple(key)
     tensors = []
     y = basic_index(x, key, tensors)
@@ -183,12 +195,14 @@ cdef Tensor get_item(Tensor x, object key):
     return y
 
 
-cdef bint plain_index_list(list key):
-    """A list of numbers or nested lists is an index; one that holds slices, None or tensors is read as a tuple."""
+cdef bint holds_indices(list key):
+    """Whether a list is read as a tuple of indices, as PyTorch does for short lists that hold slices, None, tensors or sequences."""
+    if len(key) >= 32:
+        return False
     for k in key:
-        if isinstance(k, slice) or k is None or k is Ellipsis or isinstance(k, Tensor):
-            return False
-    return True
+        if isinstance(k, (slice, Tensor)) or k is None or k is Ellipsis or PySequence_Check(k):
+            return True
+    return False
 
 
 cdef Tensor alias_view(Tensor x):
@@ -204,35 +218,41 @@ cdef Tensor alias_view(Tensor x):
 cdef int set_item(Tensor x, object key, object value) except -1:
     cdef list tensors = []
     cdef Tensor y, v
-    if isinstance(key, list) and not plain_index_list(key):
+    if isinstance(value, _numpy.integer):
+        value = int(value)
+    if not isinstance(value, (Tensor, int, float)):
+        raise TypeError(f"can't assign a {kind_of(value)} to a torch.{dtype_word(x.m.dtype)}Tensor: wanted a number or a Tensor")
+    if isinstance(key, list) and holds_indices(key):
         key = tuple(key)
     y = basic_index(x, key, tensors)
-    if not tensors and isinstance(value, (int, float)):
-        fill_in(y, value)
-        return 0
-    if isinstance(value, Tensor):
-        v = <Tensor>value
+    if not isinstance(value, Tensor):
+        if not tensors:
+            fill_in(y, value)
+            return 0
+        v = full((), value, dtype=dtype_object(x.m.dtype))
     else:
-        v = tensor(value, dtype=dtype_object(x.m.dtype))
-    if tensors:
-        put_in(y, tensors, v, False)
+        v = drop_leading_ones(<Tensor>value)
+    if not tensors:
+        copy_in(y, v)
         return 0
-    if v.m.ndim > y.m.ndim:
-        v = drop_leading_ones(v, y.m.ndim)
-    copy_in(y, v)
+    if v.m.numel == 1 and v.m.dtype != x.m.dtype and one_mask(key):
+        v = op_cast(v, x.m.dtype)
+    put_in(y, tensors, v, False)
     return 0
 
 
-cdef Tensor drop_leading_ones(Tensor v, int ndim):
+cdef bint one_mask(object key):
+    """Whether the only index tensor of a key is a mask: the assignment of one value is then a masked_fill, which converts it."""
+    masks = [k for k in read_key(key) if isinstance(k, Tensor)]
+    return len(masks) == 1 and (<Tensor>masks[0]).m.dtype == BOOL
+
+
+cdef Tensor drop_leading_ones(Tensor v):
     """Values may have extra dimensions of size 1 in front."""
-    cdef uint64_t mask = 0
-    cdef int i
-    for i in range(v.m.ndim - ndim):
-        if v.m.sizes[i] != 1:
-            raise RuntimeError(f"The expanded size of the tensor must match: a value of shape {list(shape_tuple(&v.m))} cannot be written to a "
-                               f"{ndim}-dimensional place")
-        mask |= <uint64_t>1 << i
-    return op_squeeze_dims(v, mask)
+    cdef int i = 0
+    while i < v.m.ndim and v.m.sizes[i] == 1:
+        i += 1
+    return op_squeeze_dims(v, (<uint64_t>1 << i) - 1) if i else v
 
 
 cdef int fill_in(Tensor x, object value) except -1:
@@ -266,6 +286,23 @@ cdef int index_pointers(Tensor x, list tensors, Meta** at) except -1:
     for i in range(len(tensors)):
         at[i] = &(<Tensor>tensors[i]).m if tensors[i] is not None else NULL
     return len(tensors)
+
+
+cdef list index_list(Tensor x, object indices, str name):
+    """The index tensors of index_put_, masks of several dimensions as one index for each."""
+    cdef list tensors = []
+    cdef int64_t dim = 0
+    cdef Tensor t
+    for k in as_tensors(indices, name, "indices"):
+        t = index_tensor(k)
+        if t.m.dtype == BOOL and 0 < t.m.ndim <= x.m.ndim - dim:
+            place_mask(x, tensors, &dim, t)
+        else:
+            put_index(tensors, dim, t)
+            dim += 1
+    if not tensors:
+        raise RuntimeError(f"{name}(): at least one index tensor is wanted, got none")
+    return tensors
 
 
 cdef list frozen_indices(list tensors):
@@ -310,11 +347,8 @@ cdef int put_in(Tensor x, list tensors, Tensor v, bint accumulate) except -1:
     cdef bint recorded = recording() and (needs(x) or needs(v))
     cdef int count = index_pointers(x, tensors, at)
     if v.m.dtype != x.m.dtype:
-        if v.m.ndim == 0 or not accumulate:
-            v = op_cast(v, x.m.dtype)
-        else:
-            raise RuntimeError(f"Index put requires the source and destination dtypes match, got {dtype_object(x.m.dtype)} for the destination and "
-                               f"{dtype_object(v.m.dtype)} for the source.")
+        raise RuntimeError(f"Index put requires the source and destination dtypes match, got {dtype_object(x.m.dtype)} for the destination and "
+                           f"{dtype_object(v.m.dtype)} for the source.")
     check_in_place(x, recorded)
     before = history_alias(x, False) if recorded else None
     ops.index_put_into(&x.m, at, count, &v.m, accumulate)

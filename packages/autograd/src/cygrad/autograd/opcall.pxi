@@ -198,8 +198,13 @@ cdef int compute_code(const OpInfo* o, Tensor a, Tensor b, Tensor c) except -1:
     if o.row[code] == NULL and category(code) < 2 and o.row[<int>FLOAT32] != NULL and o.row[<int>INT64] == NULL:
         code = default_dtype()           # a function of real numbers, given integers
     if o.row[code] == NULL:
-        raise RuntimeError(f"{ROW_NAMES[o.id - 1]}: not implemented for '{dtype_word(code)}' ({dtype_object(code)})")
+        refuse_dtype(o, code)
     return code
+
+
+cdef int refuse_dtype(const OpInfo* o, int code) except -1:
+    kind, _, reason = REFUSALS.get(o.id, "NotImplementedError: there is no kernel for it").partition(": ")
+    raise getattr(_py, kind)(f"{ROW_NAMES[o.id - 1]}: not implemented for '{dtype_word(code)}' ({dtype_object(code)}): {reason}")
 
 
 cdef Tensor cast_data(Tensor t, int code):

@@ -15,7 +15,7 @@ C_ARG = {"int": "int64_t", "float": "double", "number": "double", "flag": "bint"
 STUB_ARG = {"int": "_int", "float": "_float", "number": "_Number", "flag": "_bool", "dim": "_int",
             "dims": "_int | Sequence[_int] | None", "ints": "Sequence[_int]", "dtype": "_dtype | None", "castto": "_dtype | None",
             "str": "str"}
-STUB_TENSOR = {"t": "Tensor", "tn": "Tensor | _Number", "mask": "Tensor", "index": "Tensor", "tensors": "Sequence[Tensor]"}
+STUB_TENSOR = {"t": "Tensor", "tn": "Tensor | _Number", "n": "Tensor | _Number", "mask": "Tensor", "index": "Tensor", "tensors": "Sequence[Tensor]"}
 OUT = "SLOT_OUT"
 
 
@@ -236,34 +236,36 @@ def table_text(rows):
             lines.append(f"    {o}.out_bool = {int(row.out == 'bool')}")
             if row.guard:
                 lines.append(f"    {o}.guard = GUARD_{row.guard.upper()}")
+    refusals = ", ".join(f"{op_id(r)}: {r.refusal!r}" for r in rows.values() if r.refusal)
+    lines.insert(0, f"cdef dict REFUSALS = {{{refusals}}}\n\n")
     return "\n".join([*lines, "    return 0", "", "fill_table()"]) + "\n"
 
 
 # ---- public names ---------------------------------------------------------------------------------------------------------------------------
 
-def py_param(row, p, method):
-    """How a parameter stands in a def line; the receiver of a method is not among them."""
+def py_param(row, p):
+    """How a parameter stands in a def line. All are objects: the conversions below name argument and function in their errors."""
     name = row.public_name(p)
-    if p.is_tensor:
-        text = f"object {name}" if p.type in ("tn", "tensors") else f"Tensor {name} not None"
-    else:
-        text = {"int": f"object {name}", "float": f"double {name}", "number": f"double {name}", "flag": f"bint {name}"}.get(
-            p.type, f"object {name}")
-    if p.default is not None:
-        text = text.replace(" not None", "") + f"={p.default}"
-    return text
+    if p.is_tensor and p.default is not None:
+        return f"Tensor {name}={p.default}"
+    return f"object {name}={'REQUIRED' if p.default is None else p.default}"
 
 
 def convert(row, p, x):
     """The C argument made from the public one."""
     name = row.public_name(p)
+    where = f'{name}, "{row.name}", "{name}"'
     match p.type:
         case "dim":
-            return f"wrap_dim(as_index({name}, \"{row.name}\", \"{name}\"), {x}.m.ndim)"
+            return f"wrap_dim(as_index({where}), {x}.m.ndim)"
         case "dims":
             return f"dims_mask({name}, {x}.m.ndim, \"{row.name}\")"
         case "int":
-            return f"as_index({name}, \"{row.name}\", \"{name}\")"
+            return f"as_index({where})"
+        case "float" | "number":
+            return f"as_number({where})"
+        case "flag":
+            return f"as_flag({where})"
         case "dtype" | "castto":
             return f"code_or_none({name})"
         case "ints":
@@ -271,15 +273,17 @@ def convert(row, p, x):
     return name
 
 
-def def_lines(row, name, method, in_place=False):
-    x = "self" if method else row.public_name(row.inputs[0])
-    params = [p for p in row.params if not (method and p is row.inputs[0])]
+def def_lines(row, name, method):
+    """Head of a public function, the C name of its first input, and whether it takes `out`."""
+    first = row.inputs[0]
     parts, star = [], False
-    for p in params:
+    for p in row.params:
+        if method and p is first:
+            continue
         if p.kwonly and not star:
             parts.append("*")
             star = True
-        parts.append(py_param(row, p, method))
+        parts.append(py_param(row, p))
     if row.alpha:
         parts += ([] if star else ["*"]) + ["object alpha=1"]
         star = True
@@ -288,48 +292,49 @@ def def_lines(row, name, method, in_place=False):
         parts += ([] if star else ["*"]) + ["object out=None"]
     if method:
         parts.insert(0, "self")
-    elif row.inputs[0].type == "tn":
-        parts[0] = f"object {x}"
     lines = [f"def {name}({', '.join(parts)}):", f'    """{row.doc}"""']
+    if not method and first.type == "tn":
+        x, other = row.public_name(first), row.public_name(row.inputs[1])
+        lines.append(f"    cdef Tensor first = as_first({x}, {other}, {op_id(row)}, \"{name}\")")
+    elif not method and first.type != "tensors":
+        x = row.public_name(first)
+        lines.append(f"    cdef Tensor first = as_tensor_arg({x}, \"{name}\", \"{x}\")")
     for p in row.args:
         if p.type == "ints":
-            lines += [f"    cdef Dims d_{row.public_name(p)}", f"    parse_ints({row.public_name(p)}, &d_{row.public_name(p)}, \"{row.name}\", "
-                      f"\"{row.public_name(p)}\")"]
-    return lines, x, out
+            public = row.public_name(p)
+            lines += [f"    cdef Dims d_{public}", f"    parse_ints({public}, &d_{public}, \"{row.name}\", \"{public}\")"]
+    return lines, "self" if method else "first", out
 
 
-def call_text(row, name, x, in_place):
+def call_text(row, name, x):
     """Expression of the operation, given public arguments."""
     values, tensors = [], []
     for p in row.params:
-        public = x if p is row.inputs[0] else row.public_name(p)
+        public = row.public_name(p)
         if not p.is_tensor:
             values.append(convert(row, p, x))
             continue
-        if p.type == "tn" and public != x:
-            public = f"as_operand({public}, {x}, {op_id(row)}, \"{name}\", \"{public}\")"
-        values.append(public)
-        tensors.append(public)
+        if p is row.inputs[0] and p.type != "tensors":
+            text = x
+        elif p.type in ("tn", "n"):
+            text = f"{'as_operand' if p.type == 'tn' else 'as_single'}({public}, {x}, {op_id(row)}, \"{name}\", \"{public}\")"
+        elif p.default is None and p.type != "tensors":
+            text = f"as_tensor_arg({public}, \"{name}\", \"{public}\")"
+        else:
+            text = public
+        values.append(text)
+        tensors.append(text)
     return f"op_{row.name}({', '.join(values)})", tensors
 
 
 def public_text(row, name, method, in_place):
-    lines, x, out = def_lines(row, name, method, in_place)
-    first = row.inputs[0]
-    if first.type == "tn" and not method:
-        other = row.public_name(row.inputs[1])
-        lines.append(f"    cdef Tensor first = as_first({x}, {other}, {op_id(row)}, \"{name}\")")
-        x = "first"
-        tensors = ["first", f"as_operand({other}, first, {op_id(row)}, \"{name}\", \"{other}\")"]
-        expression = f"op_{row.name}({', '.join(tensors)})"
-    else:
-        expression, tensors = call_text(row, name, x, in_place)
+    lines, x, out = def_lines(row, name, method)
+    expression, tensors = call_text(row, name, x)
     if in_place:
         return "\n".join([*lines, *in_place_lines(row, tensors)]) + "\n"
     if row.alpha:
-        lines += ["    if alpha is not ONE and alpha != 1:",
-                  f"        {returned(f'op_{row.alpha}({tensors[0]}, {tensors[1]}, as_alpha(alpha, {tensors[0]}, {tensors[1]}, chr(34) + chr(34)))', out)}"
-                  .replace("chr(34) + chr(34)", f'"{name}"')]
+        scaled = f"op_{row.alpha}({tensors[0]}, {tensors[1]}, as_alpha(alpha, {tensors[0]}, {tensors[1]}, \"{name}\"))"
+        lines += ["    if alpha is not ONE and alpha != 1:", f"        {returned(scaled, out)}"]
     lines.append(f"    {returned(expression, out)}")
     return "\n".join(lines) + "\n"
 
@@ -344,7 +349,7 @@ def in_place_lines(row, tensors):
     attrs = attr_names(row)
     lines = []
     if attrs:
-        lines += ["    cdef double attr[2]"] + [f"    attr[{i}] = {a}" for i, a in enumerate(attrs)]
+        lines += ["    cdef double attr[2]"] + [f"    attr[{i}] = {convert(row, row.param(a), 'self')}" for i, a in enumerate(attrs)]
     if row.alpha:
         lines += ["    cdef double scale[2]", "    if alpha is not ONE and alpha != 1:",
                   f"        b_ = {padded[0]}", f"        scale[0] = as_alpha(alpha, self, b_, \"{row.name}_\")",

@@ -61,7 +61,7 @@ def check_words(rows, row):
 
 def check_gradients(row):
     """Every differentiable input has a formula, or the row says why there is none."""
-    wanted = [p for p in row.inputs if p.type in ("t", "tn", "tensors")]
+    wanted = [p for p in row.inputs if p.type in ("t", "tn", "n", "tensors")]
     if row.nondiff is not None and row.grad:
         row.fail("nondiff and grad exclude each other")
     for name in set(row.grad) - {p.name for p in wanted}:
@@ -89,7 +89,7 @@ def check_scalar(rows, row):
     if len(row.inputs) > 5:
         row.fail(f"a pointwise row has at most 5 inputs, got {len(row.inputs)}")
     for p in row.params:
-        if p.type not in ("t", "tn", "mask", "float", "number", "int", "flag"):
+        if p.type not in ("t", "tn", "n", "mask", "float", "number", "int", "flag"):
             row.fail(f"a pointwise row cannot take the {p.type} {p.name!r}")
     kinds = {t.kind for t in row_types(row)}
     for kind in set(row.fwd) - kinds - {""}:

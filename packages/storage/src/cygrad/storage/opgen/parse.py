@@ -15,6 +15,7 @@ A row (see CONTRIBUTING.md for a walk through one)::
     grad.x  = "g * y * (1 - y)"  # one formula an input; names: inputs, arguments, outputs, g (gradient of the first output)
     nondiff = "boolean"          # why there is no gradient, where there is none
     guard   = "divisor"          # integers: second input checked before the loop (divisor: no zero; exponent: none negative)
+    refusal = "TypeError: ..."   # pointwise: raised for a dtype without kernel (default: NotImplementedError)
     alpha   = "add_scaled"       # the row that a factor on the second input selects
     node    = "Mul"              # name of the graph node without "Backward0" (default: the name in CamelCase)
     py      = { b = "other" }    # public names of inputs; default: first tensor "input", second "other"
@@ -22,7 +23,7 @@ A row (see CONTRIBUTING.md for a walk through one)::
     doc     = "..."              # first line of the docstring
     test    = { low = -6, high = 6, ref = "np.exp" }   # sample range, reference
 
-Inputs without a type are tensors; `tn` is a tensor or a number; `bool` on an input before the first argument with a
+Inputs without a type are tensors; `tn` is a tensor or a number, `n` a number or a 0-d tensor; `bool` on an input before the first argument with a
 default is a tensor of bool. Arguments: int, float, number, flag, dim, dims, ints, dtype, str, and castto, a dtype to which the
 inputs are cast before the operation.
 """
@@ -34,10 +35,10 @@ from pathlib import Path
 
 TABLE = Path(__file__).resolve().parent.parent / "optable"
 FILES = ("pointwise", "reduce", "shape", "index", "linalg", "nn")
-TENSOR_TYPES = ("t", "tn", "mask", "tensors", "index")
+TENSOR_TYPES = ("t", "tn", "n", "mask", "tensors", "index")
 ARG_TYPES = ("int", "float", "number", "flag", "dim", "dims", "ints", "dtype", "castto", "str")
 KEYS = {"sig", "types", "out", "promote", "fwd", "fwd_bool", "fwd_int", "kernel", "meta", "tensor", "grad", "nondiff", "node", "py",
-        "api", "doc", "test", "alpha", "hand", "guard"}
+        "api", "doc", "test", "alpha", "hand", "guard", "refusal"}
 
 
 class TableError(ValueError):
@@ -78,6 +79,7 @@ class Row:
     doc: str
     alpha: str | None
     guard: str | None
+    refusal: str | None
     test: dict = field(default_factory=dict)
 
     @property
@@ -166,7 +168,8 @@ def parse_row(name, file, raw):
     return Row(name=name, file=file, params=params, outputs=outputs, types=raw.get("types", "all"), out=raw.get("out"),
                promote=raw.get("promote"), fwd=fwd, kernel=raw.get("kernel"), meta=raw.get("meta"), tensor=raw.get("tensor"),
                hand=raw.get("hand"), grad=raw.get("grad", {}), nondiff=raw.get("nondiff"), node=raw.get("node", camel(name)), py=raw.get("py", {}),
-               api=tuple(raw.get("api", default_api).split()), doc=raw["doc"], alpha=raw.get("alpha"), guard=raw.get("guard"), test=raw.get("test", {}))
+               api=tuple(raw.get("api", default_api).split()), doc=raw["doc"], alpha=raw.get("alpha"), guard=raw.get("guard"), refusal=raw.get("refusal"),
+               test=raw.get("test", {}))
 
 
 def load(folder=TABLE):
