@@ -1,6 +1,7 @@
-"""Files and functions stay readable: at most 600 lines a file, 60 a function, and 16,000 in the whole product.
+"""Files and functions stay readable: at most 600 lines a file, 60 a function, and 20,000 lines of code in the whole product.
 
-A function's docstring is not counted: explaining more must not cost anything.
+A function's docstring is not counted: explaining more must not cost anything. Nor are docstrings, comments and empty lines of the product.
+The cap is there so that growth is a decision: whoever raises it says in the commit what the reader gets for it.
 """
 
 import ast
@@ -58,8 +59,17 @@ def test_functions_are_short():
     assert not long
 
 
+def code_lines(text):
+    lines = (line.strip() for line in re.sub(r'r?""".*?"""', "", text, flags=re.S).splitlines())
+    return sum(bool(line) and not line.startswith("#") for line in lines)
+
+
 def test_the_product_is_small():
-    assert sum(len(p.read_text().splitlines()) for p in sources()) < 16_000
+    assert sum(code_lines(p.read_text()) for p in [*sources(), *ROOT.glob("packages/*/src/**/*.pxi.in")]) < 20_000
+
+
+def test_comments_and_docstrings_are_free():
+    assert code_lines('"""One.\n\nTwo.\n"""\n\n# three\nx = 1  # four\ny = 2\n') == 2
 
 
 def test_a_long_function_is_seen():

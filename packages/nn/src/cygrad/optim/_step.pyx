@@ -7,7 +7,7 @@ from libc.math cimport pow, sqrt
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
 
-from cygrad.autograd._core cimport Tensor, bump, tensor_new
+from cygrad.autograd._core cimport Tensor, bump, optimizer_op, tensor_new
 from cygrad.optim._job cimport ADAM_UPDATE, N_UPDATES, SGD_UPDATE, AdamRule, Job, SgdRule, Update
 from cygrad.storage.core cimport (
     CONTIGUOUS, DENSE, FLOAT32, FLOAT64, GRAIN, Meta, dtype_object, has_internal_overlap, meta_same_shape, shape_tuple)
@@ -20,9 +20,17 @@ include "abi.pxi"
 
 check_storage_abi("cygrad.optim._step")
 
+cdef extern from *:
+    const unsigned long long CYGRAD_AUTOGRAD_ABI
+
+from cygrad.autograd import _core
+
+if _core.abi() != CYGRAD_AUTOGRAD_ABI:
+    raise ImportError(f"cygrad.optim._step was compiled for cygrad-autograd with ABI {CYGRAD_AUTOGRAD_ABI:016x}, but the one that is installed "
+                      f"has ABI {_core.abi():016x}: install all cygrad packages of one version together")
+
 cdef enum:
     CHUNK = 16384          # elements that one thread takes at a time; fixed, so that results do not depend on threads
-    UNNAMED = 0            # op id of a write that no row of the op table made
 
 cdef struct Chunk:
     int job
@@ -108,7 +116,7 @@ cdef class Batch:
         for t, copy in self.staged:
             copy_into(&t.m, &copy.m)
         for t in self.written:
-            bump(t, UNNAMED)
+            bump(t, optimizer_op())
         return 0
 
     cdef int run_threads(self, int rule_id, const void* rule) except -1:
@@ -222,4 +230,4 @@ def adam(list params, state, lr, beta1, beta2, eps, weight_decay, bint decoupled
     batch.run(ADAM_UPDATE, &rule)
     for step, t in counted:
         fill_number(&step.m, t)
-        bump(step, UNNAMED)
+        bump(step, optimizer_op())
