@@ -1,14 +1,16 @@
 # The hand-written operations as functions of Arrays, so that storage alone reduces, multiplies, indexes and draws.
-# May cimport: core, array, ops. Invariant: a result has memory of its own; names ending in _ write into their first argument.
+# May cimport: core, array, ops. Invariant: a result has memory of its own; names ending in _ write into their first
+# argument.
 from libc.stdint cimport int64_t, uint64_t
 from cygrad.storage.array cimport Array
 from cygrad.storage.core cimport MAXDIM, Meta, Storage, dtype_code, wrap_dim
 from cygrad.storage.ops cimport (
-    Generator, bernoulli_into, index_add_into, index_put_into, normal_into, op_addmm, op_all, op_amax, op_amin, op_any, op_arange,
-    op_argmax, op_argmin, op_bmm, op_cast, op_cat, op_cumsum, op_dot, op_eye, op_full, op_gather, op_index, op_index_add, op_index_select,
-    op_linspace, op_log_softmax, op_log_softmax_backward, op_logsumexp, op_masked_select, op_max_dim, op_mean, op_min_dim, op_mm, op_mv,
-    op_nonzero, op_norm, op_prod, op_randperm, op_scatter, op_scatter_add, op_softmax, op_softmax_backward, op_std, op_sum, op_var,
-    random_into, scatter_into, uniform_into)
+    Generator, bernoulli_into, index_add_into, index_put_into, normal_into, op_addmm, op_all, op_amax, op_amin,
+    op_any, op_arange, op_argmax, op_argmin, op_bmm, op_cast, op_cat, op_cumsum, op_dot, op_eye, op_full, op_gather,
+    op_index, op_index_add, op_index_select, op_linspace, op_log_softmax, op_log_softmax_backward, op_logsumexp,
+    op_masked_select, op_max_dim, op_mean, op_min_dim, op_mm, op_mv, op_nonzero, op_norm, op_prod, op_randperm,
+    op_scatter, op_scatter_add, op_softmax, op_softmax_backward, op_std, op_sum, op_var, random_into, scatter_into,
+    uniform_into)
 
 include "abi.pxi"
 

@@ -1,16 +1,22 @@
-# Hand-written operations over Metas: shape rule, allocation and kernel of everything that is not pointwise and not a view.
-# May cimport: core, dispatch. y is an empty Meta that the callee fills (shape, strides, dtype, data); the Storage of y is returned.
-# Bad arguments raise PyTorch's exception type before anything is written. GIL held by the caller; long loops release it.
+# Hand-written operations over Metas: shape rule, allocation and kernel of everything that is not pointwise and not a
+# view.
+# May cimport: core, dispatch. y is an empty Meta that the callee fills (shape, strides, dtype, data); the Storage of y
+# is returned. Bad arguments raise PyTorch's exception type before anything is written. GIL held by the caller; long
+# loops release it.
 from libc.stdint cimport int64_t, uint64_t
 from cygrad.storage.core cimport Meta, Storage
 
 # ---- copying
 cdef Storage op_cast(Meta* y, Meta* x, int dtype)             # op_clone in x's stride order
-cdef Storage op_clone(Meta* y, Meta* x, int dtype, bint rowmajor)  # copy and cast; rowmajor False keeps the stride order of a dense x
-cdef int copy_into(Meta* dst, Meta* src) except -1           # broadcasts and casts src; RuntimeError if shapes differ or dst overlaps itself; src/dst overlap is right (buffers)
-cdef int fill_number(Meta* dst, object value) except -1      # Python number -> dst.dtype, RuntimeError on overflow as PyTorch's fill_
+# copy and cast; rowmajor False keeps the stride order of a dense x
+cdef Storage op_clone(Meta* y, Meta* x, int dtype, bint rowmajor)
+# broadcasts and casts src; RuntimeError if shapes differ or dst overlaps itself; src/dst overlap is right (buffers)
+cdef int copy_into(Meta* dst, Meta* src) except -1
+# Python number -> dst.dtype, RuntimeError on overflow as PyTorch's fill_
+cdef int fill_number(Meta* dst, object value) except -1
 cdef int fill_double(Meta* dst, double value) noexcept       # internal: value is representable
-cdef object item(Meta* x)                                    # Python bool/int/float of a one-element tensor; RuntimeError else
+# Python bool/int/float of a one-element tensor; RuntimeError else
+cdef object item(Meta* x)
 cdef object to_list(Meta* x)                                 # nested lists (a number when 0-d)
 
 # ---- creation
@@ -20,20 +26,24 @@ cdef Storage op_linspace(Meta* y, double start, double end, int64_t steps, int d
 cdef Storage op_eye(Meta* y, int64_t n, int64_t m, int dtype)
 
 # ---- reductions; mask has one bit per reduced dimension (already wrapped); an empty mask of a 0-d x is fine
-cdef Storage op_sum(Meta* y, Meta* x, uint64_t mask, bint keepdim, int dtype)      # dtype -1: PyTorch's rule (ints and bool to int64)
+# dtype -1: PyTorch's rule (ints and bool to int64)
+cdef Storage op_sum(Meta* y, Meta* x, uint64_t mask, bint keepdim, int dtype)
 cdef Storage op_mean(Meta* y, Meta* x, uint64_t mask, bint keepdim, int dtype)
 cdef Storage op_prod(Meta* y, Meta* x, uint64_t mask, bint keepdim, int dtype)
 cdef Storage op_amax(Meta* y, Meta* x, uint64_t mask, bint keepdim)                # NaN wins
 cdef Storage op_amin(Meta* y, Meta* x, uint64_t mask, bint keepdim)
 cdef Storage op_any(Meta* y, Meta* x, uint64_t mask, bint keepdim)
 cdef Storage op_all(Meta* y, Meta* x, uint64_t mask, bint keepdim)
-cdef Storage op_argmax(Meta* y, Meta* x, uint64_t mask, bint keepdim)              # first of equals; mask: one dim, or all (flat index)
+# first of equals; mask: one dim, or all (flat index)
+cdef Storage op_argmax(Meta* y, Meta* x, uint64_t mask, bint keepdim)
 cdef Storage op_argmin(Meta* y, Meta* x, uint64_t mask, bint keepdim)
-cdef tuple op_max_dim(Meta* y, Meta* index, Meta* x, int64_t dim, bint keepdim)    # (Storage of values, Storage of indices)
+# (Storage of values, Storage of indices)
+cdef tuple op_max_dim(Meta* y, Meta* index, Meta* x, int64_t dim, bint keepdim)
 cdef tuple op_min_dim(Meta* y, Meta* index, Meta* x, int64_t dim, bint keepdim)
 cdef Storage op_var(Meta* y, Meta* x, uint64_t mask, double correction, bint keepdim)
 cdef Storage op_std(Meta* y, Meta* x, uint64_t mask, double correction, bint keepdim)
-cdef Storage op_norm(Meta* y, Meta* x, double p, uint64_t mask, bint keepdim)      # p-norm, any p incl. 0 and inf; p = 2 scaled against overflow
+# p-norm, any p incl. 0 and inf; p = 2 scaled against overflow
+cdef Storage op_norm(Meta* y, Meta* x, double p, uint64_t mask, bint keepdim)
 cdef Storage op_logsumexp(Meta* y, Meta* x, uint64_t mask, bint keepdim)
 cdef Storage op_softmax(Meta* y, Meta* x, int64_t dim)
 cdef Storage op_log_softmax(Meta* y, Meta* x, int64_t dim)
@@ -49,16 +59,20 @@ cdef Storage op_mv(Meta* y, Meta* a, Meta* v)
 cdef Storage op_dot(Meta* y, Meta* a, Meta* b)
 
 # ---- joining and indexing
-cdef Storage op_cat(Meta* y, Meta** xs, int n, int64_t dim)                         # legacy 1-d empty inputs are skipped as in PyTorch; promotes
+# legacy 1-d empty inputs are skipped as in PyTorch; promotes
+cdef Storage op_cat(Meta* y, Meta** xs, int n, int64_t dim)
 cdef Storage op_index_select(Meta* y, Meta* x, int64_t dim, Meta* index)
 cdef Storage op_gather(Meta* y, Meta* x, int64_t dim, Meta* index)
 cdef Storage op_index_add(Meta* y, Meta* x, int64_t dim, Meta* index, Meta* src)       # the forms below on a copy of x
 cdef Storage op_scatter(Meta* y, Meta* x, int64_t dim, Meta* index, Meta* src)
 cdef Storage op_scatter_add(Meta* y, Meta* x, int64_t dim, Meta* index, Meta* src)
-cdef int index_add_into(Meta* x, int64_t dim, Meta* index, Meta* src) except -1      # x[index] += src, duplicates add up, deterministic
+# x[index] += src, duplicates add up, deterministic
+cdef int index_add_into(Meta* x, int64_t dim, Meta* index, Meta* src) except -1
 cdef int scatter_into(Meta* x, int64_t dim, Meta* index, Meta* src, bint add) except -1
-cdef Storage op_index(Meta* y, Meta* x, Meta** index, int n)                        # index[i] NULL: full slice of dim i; int64 or bool (bool only one dim wide; wider masks are expanded by nonzero first)
-cdef int index_put_into(Meta* x, Meta** index, int n, Meta* value, bint accumulate) except -1   # value broadcasts to x[index]'s shape
+# index[i] NULL: full slice of dim i; int64 or bool (bool only one dim wide; wider masks are expanded by nonzero first)
+cdef Storage op_index(Meta* y, Meta* x, Meta** index, int n)
+# value broadcasts to x[index]'s shape
+cdef int index_put_into(Meta* x, Meta** index, int n, Meta* value, bint accumulate) except -1
 cdef Storage op_nonzero(Meta* y, Meta* x)                                           # (count, ndim) int64
 cdef Storage op_masked_select(Meta* y, Meta* x, Meta* mask)                         # both broadcast
 

@@ -4,7 +4,8 @@ cdef struct Advanced:
     int first              # result dimension where the index dimensions go
     int ndim               # their number and sizes
     int64_t sizes[MAXDIM]
-    int nkept              # dimensions of x that are not indexed, in order; the first `first` come before the index dimensions
+    # dimensions of x that are not indexed, in order; the first `first` come before the index dimensions
+    int nkept
     int64_t kept[MAXDIM]
     int64_t strides[MAXDIM]        # of x, elements
 
@@ -18,9 +19,11 @@ cdef Storage open_index(Meta* held, Meta* x, Meta* index, int d):
     if index.dtype == INT32:
         return op_clone(held, index, INT64, False)
     if index.dtype != BOOL and index.dtype != UINT8:
-        raise IndexError(f"tensors used as indices must be int64, int32, uint8 or bool, got {name_of(index.dtype)} for dimension {d}")
+        raise IndexError(f"tensors used as indices must be int64, int32, uint8 or bool, got {name_of(index.dtype)} for "
+                         f"dimension {d}")
     if index.ndim != 1 or index.sizes[0] != x.sizes[d]:
-        raise IndexError(f"a mask of shape {shape_text(index)} does not match dimension {d} of a tensor of shape {shape_text(x)}")
+        raise IndexError(f"a mask of shape {shape_text(index)} does not match dimension {d} of a tensor of shape "
+                         f"{shape_text(x)}")
     s = op_nonzero(held, index)
     held.ndim = 1                              # (count, 1) row-major
     return s
@@ -36,7 +39,10 @@ cdef void index_strides(int64_t* strides, const Meta* index, int ndim) noexcept 
 
 cdef bint add_offsets(int64_t* offsets, int64_t n, const Advanced* a, const Meta* index, int64_t size, int64_t step,
                       int64_t* bad) noexcept nogil:
-    """offsets[i] += index i, wrapped, times step. False, and the index in `bad`, at the first one outside [-size, size)."""
+    """offsets[i] += index i, wrapped, times step.
+
+    False, and the index in `bad`, at the first one outside [-size, size).
+    """
     cdef int64_t strides[MAXDIM]
     cdef int64_t at[MAXDIM]
     cdef const int64_t* p = <const int64_t*> index.data
@@ -192,7 +198,10 @@ cdef Storage op_index(Meta* y, Meta* x, Meta** index, int n):
 
 
 cdef Storage open_value(Meta* shown, Meta* x, Meta* value, const Advanced* a, int64_t* step):
-    """The value in the shape of x[index], with one step between index positions; a copy where its strides or memory need one."""
+    """The value in the shape of x[index], with one step between index positions.
+
+    It is a copy where the value's strides or memory need one; then the Storage returned keeps it alive.
+    """
     cdef Meta expanded
     cdef Storage s
     cdef int64_t sizes[MAXDIM]
@@ -201,8 +210,8 @@ cdef Storage open_value(Meta* shown, Meta* x, Meta* value, const Advanced* a, in
     for d in range(value.ndim):
         fits = fits and (value.sizes[d] == 1 or (d + lead >= 0 and value.sizes[d] == sizes[d + lead]))
     if not fits or lead < 0:
-        raise RuntimeError(f"shape mismatch: a value of shape {shape_text(value)} does not broadcast to the indexing result of shape "
-                           f"{[sizes[d] for d in range(ndim)]}")
+        raise RuntimeError(f"shape mismatch: a value of shape {shape_text(value)} does not broadcast to the indexing "
+                           f"result of shape {[sizes[d] for d in range(ndim)]}")
     memset(&expanded, 0, sizeof(Meta))
     view_expand(&expanded, value, ndim, sizes)
     if not may_share_memory(x, value) and index_step(a, &expanded, step):
@@ -226,7 +235,8 @@ cdef int index_put_into(Meta* x, Meta** index, int n, Meta* value, bint accumula
     cdef list keep = []
     cdef Meta* held
     if value.dtype != x.dtype:
-        raise RuntimeError(f"index_put: the tensor has dtype {name_of(x.dtype)}, the value {name_of(value.dtype)}: the same dtype is wanted")
+        raise RuntimeError(f"index_put: the tensor has dtype {name_of(x.dtype)}, the value {name_of(value.dtype)}: the "
+                           "same dtype is wanted")
     check_writable("index_put", x)
     held = metas_new(n)
     memset(&shown, 0, sizeof(Meta))
@@ -317,11 +327,14 @@ cdef Storage op_masked_select(Meta* y, Meta* x, Meta* mask):
         s = allocate_contig(y, 1, &count, x.dtype)
         with nogil:
             if size == 4:
-                compress[uint32_t](<uint32_t*> y.data, <const uint32_t*> values.data, <const uint8_t*> flags.data, flags.numel)
+                compress[uint32_t](<uint32_t*> y.data, <const uint32_t*> values.data, <const uint8_t*> flags.data,
+                                   flags.numel)
             elif size == 8:
-                compress[uint64_t](<uint64_t*> y.data, <const uint64_t*> values.data, <const uint8_t*> flags.data, flags.numel)
+                compress[uint64_t](<uint64_t*> y.data, <const uint64_t*> values.data, <const uint8_t*> flags.data,
+                                   flags.numel)
             else:
-                compress[uint8_t](<uint8_t*> y.data, <const uint8_t*> values.data, <const uint8_t*> flags.data, flags.numel)
+                compress[uint8_t](<uint8_t*> y.data, <const uint8_t*> values.data, <const uint8_t*> flags.data,
+                                  flags.numel)
     finally:
         meta_clear(&shown)
         meta_clear(&flags)

@@ -1,6 +1,7 @@
 # Results of the input's shape that need whole lines along one dimension: softmax, its gradients, running sums.
 
-ctypedef void (*Along)(char* y, const char* a, const char* b, int64_t m, const int64_t* step, int64_t n, const int64_t* st) noexcept nogil
+ctypedef void (*Along)(char* y, const char* a, const char* b, int64_t m, const int64_t* step, int64_t n,
+                       const int64_t* st) noexcept nogil
 
 cdef struct Lines:         # y, a, b: strides in bytes
     char* p[3]
@@ -96,9 +97,11 @@ cdef Storage along(str op, int kid, Meta* y, Meta* a, Meta* b, int64_t dim):
 
 cdef int check_alike(str op, Meta* g, Meta* out) except -1:
     if not meta_same_shape(g, out):
-        raise RuntimeError(f"{op}: the gradient has shape {shape_text(g)}, the result {shape_text(out)}: the same shape is wanted")
+        raise RuntimeError(f"{op}: the gradient has shape {shape_text(g)}, the result {shape_text(out)}: the same "
+                           "shape is wanted")
     if g.dtype != out.dtype:
-        raise RuntimeError(f"{op}: the gradient has dtype {name_of(g.dtype)}, the result {name_of(out.dtype)}: the same dtype is wanted")
+        raise RuntimeError(f"{op}: the gradient has dtype {name_of(g.dtype)}, the result {name_of(out.dtype)}: the "
+                           "same dtype is wanted")
     return 0
 
 

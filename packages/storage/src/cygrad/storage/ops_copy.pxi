@@ -3,8 +3,10 @@
 cdef enum:
     COPY_CHUNK = 1 << 18   # bytes that one thread copies at a time
     COPY_ALONE = 1 << 20   # bytes below which a copy is left to one thread
-    TILE_ROWS = 64         # of a transposed copy, along the source's contiguous dimension: whole cache lines are read once
-    TILE_COLUMNS = 32      # along the result's; the tile goes through a dense block, so that strides of 2**k evict nothing
+    # A tile of a transposed copy: rows along the source's contiguous dimension, so that cache lines are read once.
+    # It goes through a dense block, so that strides of 2**k evict nothing.
+    TILE_ROWS = 64
+    TILE_COLUMNS = 32
 
 
 cdef void copy_bytes(char* y, const char* x, int64_t n) noexcept:
@@ -126,8 +128,8 @@ cdef int copy_into(Meta* dst, Meta* src) except -1:
         for d in range(src.ndim):
             fits = fits and (src.sizes[d] == 1 or src.sizes[d] == dst.sizes[d + lead])
     if not fits:
-        raise RuntimeError(f"copy_: a source of shape {shape_text(src)} does not broadcast to the shape {shape_text(dst)} of the "
-                           "tensor written to")
+        raise RuntimeError(f"copy_: a source of shape {shape_text(src)} does not broadcast to the shape "
+                           f"{shape_text(dst)} of the tensor written to")
     check_castable("copy_", dst.dtype, src.dtype)
     check_writable("copy_", dst)
     if not may_share_memory(dst, src):
@@ -152,7 +154,10 @@ cdef object largest_integer(int code):
 
 
 cdef int64_t int_in_range(object value, int code) except? -1:
-    """A Python integer or finite float as PyTorch takes it for an integer dtype: an unsigned type also takes the negatives of its range."""
+    """A Python integer or finite float as an integer dtype takes it.
+
+    As in PyTorch, an unsigned type also takes the negatives of its range, and wraps them.
+    """
     top = largest_integer(code)
     bottom = -top if code == UINT8 else -top - 1
     if not bottom <= value <= top:
@@ -255,7 +260,8 @@ cdef object number_at(const char* p, int code):
 
 cdef object item(Meta* x):
     if x.numel != 1:
-        raise RuntimeError(f"item: a tensor of one element is wanted, got shape {shape_text(x)} with {x.numel} elements")
+        raise RuntimeError(f"item: a tensor of one element is wanted, got shape {shape_text(x)} "
+                           f"with {x.numel} elements")
     return number_at(x.data, x.dtype)
 
 

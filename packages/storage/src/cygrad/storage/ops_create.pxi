@@ -17,7 +17,7 @@ cdef void count_up(element* y, int64_t n, int64_t start, int64_t step) noexcept 
 
 
 cdef void ramp(real* y, int64_t n, double start, double step) noexcept nogil:
-    """PyTorch's rounding: pairs of groups of 32 bytes start from an element rounded to their own type, the rest is computed directly."""
+    """Rounded as PyTorch's: pairs of 32-byte groups start from a number of their type, the rest is direct."""
     cdef int64_t i = 0, k, width = 32 // sizeof(real)
     cdef int64_t whole = n - n % (2 * width)
     cdef real base
@@ -84,7 +84,10 @@ cdef Storage op_arange(Meta* y, object start, object end, object step, int dtype
 
 
 cdef void spread(element* y, int64_t n, double start, double end) noexcept nogil:
-    """Symmetric: the second half counts down from `end`, so both ends are exact. float32 steps are rounded to float32, as PyTorch's."""
+    """Symmetric: the second half counts down from `end`, so both ends are exact.
+
+    float32 steps are rounded to float32, as PyTorch's.
+    """
     cdef int64_t i
     cdef double step = (end - start) / (n - 1) if n > 1 else 0
     cdef float first = <float> start, last = <float> end, stride = (last - first) / <float> (n - 1) if n > 1 else 0
@@ -92,7 +95,8 @@ cdef void spread(element* y, int64_t n, double start, double end) noexcept nogil
         if element is float:
             y[i] = fmaf(stride, <float> i, first) if i < n // 2 or n == 1 else fmaf(-stride, <float> (n - 1 - i), last)
         else:
-            y[i] = <element> (fma(step, <double> i, start) if i < n // 2 or n == 1 else fma(-step, <double> (n - 1 - i), end))
+            y[i] = <element> (fma(step, <double> i, start) if i < n // 2 or n == 1
+                              else fma(-step, <double> (n - 1 - i), end))
 
 
 cdef Storage op_linspace(Meta* y, double start, double end, int64_t steps, int dtype):
@@ -140,7 +144,10 @@ cdef bint is_legacy_empty(const Meta* x) noexcept:
 
 
 cdef int join_shape(int64_t* sizes, Meta** xs, int n, int64_t dim) except -2:
-    """Sizes of the joined tensor; returns the dimension joined along, wrapped, or -1 when all inputs are legacy empties."""
+    """Sizes of the joined tensor.
+
+    Returns the dimension joined along, wrapped, or -1 when all inputs are legacy empties.
+    """
     cdef Meta* like = NULL
     cdef int i, d, at = -1
     for i in range(n):
@@ -154,12 +161,12 @@ cdef int join_shape(int64_t* sizes, Meta** xs, int n, int64_t dim) except -2:
             memcpy(sizes, like.sizes, like.ndim * sizeof(int64_t))
             continue
         if xs[i].ndim != like.ndim:
-            raise RuntimeError(f"cat: tensors must have the same number of dimensions, got shapes {shape_text(like)} and "
-                               f"{shape_text(xs[i])} (tensor {i})")
+            raise RuntimeError(f"cat: tensors must have the same number of dimensions, got shapes {shape_text(like)} "
+                               f"and {shape_text(xs[i])} (tensor {i})")
         for d in range(like.ndim):
             if d != at and xs[i].sizes[d] != like.sizes[d]:
-                raise RuntimeError(f"cat: sizes must match except in dimension {at}: tensor {i} has shape {shape_text(xs[i])}, "
-                                   f"the first one {shape_text(like)}")
+                raise RuntimeError(f"cat: sizes must match except in dimension {at}: tensor {i} has shape "
+                                   f"{shape_text(xs[i])}, the first one {shape_text(like)}")
         sizes[at] += xs[i].sizes[at]
     return at
 

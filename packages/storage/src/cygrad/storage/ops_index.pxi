@@ -60,14 +60,17 @@ cdef Storage op_index_select(Meta* y, Meta* x, int64_t dim, Meta* index):
     try:
         bad = first_bad(<const int64_t*> held.data, n, 0, size_at(x, dim))
         if bad >= 0:
-            raise IndexError(f"index_select: index {(<const int64_t*> held.data)[bad]} is out of bounds for dimension {dim} with size "
-                             f"{size_at(x, dim)}; negative indices are not taken")
+            raise IndexError(f"index_select: index {(<const int64_t*> held.data)[bad]} is out of bounds for dimension "
+                             f"{dim} with size {size_at(x, dim)}; negative indices are not taken")
         memcpy(sizes, x.sizes, x.ndim * sizeof(int64_t))
         if x.ndim:
             sizes[dim] = n
         s = allocate_contig(y, x.ndim, sizes, x.dtype)
         pick_along(&pick, y, x, dim, <const int64_t*> held.data, n)
         pick_run(&pick, False, False)
+    except BaseException:
+        meta_clear(y)
+        raise
     finally:
         meta_clear(&held)
     return s
@@ -80,15 +83,16 @@ cdef int check_slices(Meta* x, int64_t dim, Meta* index, Meta* src) except -1:
     check_index_dtype("index_add", index)
     check_index_vector("index_add", index)
     if x.dtype != src.dtype:
-        raise RuntimeError(f"index_add: the tensor has dtype {name_of(x.dtype)}, the source {name_of(src.dtype)}: the same dtype is wanted")
+        raise RuntimeError(f"index_add: the tensor has dtype {name_of(x.dtype)}, the source {name_of(src.dtype)}: the "
+                           "same dtype is wanted")
     if index.numel != size_at(src, dim if src.ndim > dim else 0):
-        raise RuntimeError(f"index_add: {index.numel} indices for a source of shape {shape_text(src)} along dimension {dim}: one for "
-                           "each slice is wanted")
+        raise RuntimeError(f"index_add: {index.numel} indices for a source of shape {shape_text(src)} along dimension "
+                           f"{dim}: one for each slice is wanted")
     for d in range(x.ndim if fits else 0):
         fits = fits and (d == dim or x.sizes[d] == src.sizes[d])
     if not fits:
-        raise RuntimeError(f"index_add: the source has shape {shape_text(src)}, the tensor {shape_text(x)}: the same sizes except in "
-                           f"dimension {dim} are wanted")
+        raise RuntimeError(f"index_add: the source has shape {shape_text(src)}, the tensor {shape_text(x)}: the same "
+                           f"sizes except in dimension {dim} are wanted")
     return check_writable("index_add", x)
 
 
@@ -104,8 +108,8 @@ cdef int index_add_into(Meta* x, int64_t dim, Meta* index, Meta* src) except -1:
     try:
         bad = first_bad(<const int64_t*> held.data, index.numel, 0, size_at(x, dim))
         if bad >= 0:
-            raise RuntimeError(f"index_add: index {(<const int64_t*> held.data)[bad]} is out of bounds for dimension {dim} with size "
-                               f"{size_at(x, dim)}; negative indices are not taken")
+            raise RuntimeError(f"index_add: index {(<const int64_t*> held.data)[bad]} is out of bounds for dimension "
+                               f"{dim} with size {size_at(x, dim)}; negative indices are not taken")
         if may_share_memory(x, src):
             keep_other = op_clone(&other, src, src.dtype, True)
             src = &other
@@ -221,23 +225,24 @@ cdef int check_lookup(str op, Meta* x, int64_t dim, Meta* index, Meta* src) exce
     if index.numel == 0:
         return 0
     if max(index.ndim, 1) != max(x.ndim, 1) or (src != NULL and max(src.ndim, 1) != max(x.ndim, 1)):
-        raise RuntimeError(f"{op}: index{' and source' if src != NULL else ''} must have as many dimensions as the tensor, got index "
-                           f"{shape_text(index)}, tensor {shape_text(x)}" + (f", source {shape_text(src)}" if src != NULL else ""))
+        source = f", source {shape_text(src)}" if src != NULL else ""
+        raise RuntimeError(f"{op}: as many dimensions as the tensor has are wanted, got index {shape_text(index)}"
+                           f"{source}, tensor {shape_text(x)}")
     for d in range(index.ndim):
         if d != dim and index.sizes[d] > size_at(x, d):
-            raise RuntimeError(f"{op}: the index of shape {shape_text(index)} is larger than the tensor of shape {shape_text(x)} in "
-                               f"dimension {d}; only dimension {dim} may be")
+            raise RuntimeError(f"{op}: the index of shape {shape_text(index)} is larger than the tensor of shape "
+                               f"{shape_text(x)} in dimension {d}; only dimension {dim} may be")
         if src != NULL and index.sizes[d] > size_at(src, d):
-            raise RuntimeError(f"{op}: the index of shape {shape_text(index)} is larger than the source of shape {shape_text(src)} in "
-                               f"dimension {d}")
+            raise RuntimeError(f"{op}: the index of shape {shape_text(index)} is larger than the source of shape "
+                               f"{shape_text(src)} in dimension {d}")
     return 0
 
 
 cdef int check_lookup_values(str op, Meta* x, int64_t dim, Meta* index) except -1:
     cdef int64_t bad = first_bad(<const int64_t*> index.data, index.numel, 0, size_at(x, dim))
     if bad >= 0:
-        raise RuntimeError(f"{op}: index {(<const int64_t*> index.data)[bad]} is out of bounds for dimension {dim} with size "
-                           f"{size_at(x, dim)}; negative indices are not taken")
+        raise RuntimeError(f"{op}: index {(<const int64_t*> index.data)[bad]} is out of bounds for dimension {dim} "
+                           f"with size {size_at(x, dim)}; negative indices are not taken")
     return 0
 
 
@@ -280,7 +285,8 @@ cdef int scatter_into(Meta* x, int64_t dim, Meta* index, Meta* src, bint add) ex
     cdef Storage keep, keep_other
     cdef str op = "scatter_add" if add else "scatter"
     if x.dtype != src.dtype:
-        raise RuntimeError(f"{op}: the tensor has dtype {name_of(x.dtype)}, the source {name_of(src.dtype)}: the same dtype is wanted")
+        raise RuntimeError(f"{op}: the tensor has dtype {name_of(x.dtype)}, the source {name_of(src.dtype)}: the same "
+                           "dtype is wanted")
     check_lookup(op, x, dim, index, src)
     if index.numel == 0:
         return 0

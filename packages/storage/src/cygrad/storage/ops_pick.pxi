@@ -1,4 +1,5 @@
-# The engine below index_select, index_add and advanced indexing: sub-tensors of x at given byte offsets, one after another.
+# The engine below index_select, index_add and advanced indexing: sub-tensors of x at given byte offsets, one after
+# another.
 
 ctypedef fused word:       # elements by their width alone, where they are only moved
     uint8_t
@@ -16,8 +17,9 @@ cdef struct Pick:          # v: result of a read or source of a write; x: the te
     Iter after             # dimensions right of them
 
 
-cdef void pick_dims(Iter* it, int ndim, const int64_t* sizes, const int64_t* v, const int64_t* x, int64_t size) noexcept nogil:
-    """Dimensions in their order, innermost last in the arguments and first in the Iter, coalesced; strides in elements."""
+cdef void pick_dims(Iter* it, int ndim, const int64_t* sizes, const int64_t* v, const int64_t* x,
+                    int64_t size) noexcept nogil:
+    """Coalesced dimensions in their own order: innermost last in the arguments, first in the Iter."""
     cdef int d, k = -1
     it.nop = 2
     it.numel = 1
@@ -94,7 +96,8 @@ cdef void move_words(const Pick* p, char* v, char* x, int64_t first, int64_t end
             (<word*> (v + i * p.step))[0] = (<word*> (x + p.offsets[i]))[0]
 
 
-cdef void move_positions(const Pick* p, int64_t before, int64_t first, int64_t end, bint write, bint add, Loop loop) noexcept nogil:
+cdef void move_positions(const Pick* p, int64_t before, int64_t first, int64_t end, bint write, bint add,
+                         Loop loop) noexcept nogil:
     """Index positions [first, end) at one place of the dimensions before them."""
     cdef char* v = p.v
     cdef char* x = p.x

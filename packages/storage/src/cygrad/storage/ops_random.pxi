@@ -217,10 +217,12 @@ cdef inline double draw(const Draw* r, bint single) noexcept nogil:
 
 cdef void draw_row(const Draw* r, element* y, int64_t step, int64_t n) noexcept nogil:
     cdef int64_t i, v
+    cdef uint64_t word
     cdef bint single = sizeof(element) == 4
     for i in range(n):
         if r.kind == INTEGER or r.kind == INTEGER_WIDE:
-            v = <int64_t> ((draw64(r.g) if r.kind == INTEGER_WIDE else <uint64_t> draw32(r.g)) % r.span + <uint64_t> r.base)
+            word = draw64(r.g) if r.kind == INTEGER_WIDE else draw32(r.g)
+            v = <int64_t> (word % r.span + <uint64_t> r.base)
             y[0] = <element> (v != 0 if element is bool_t else v)
         else:
             y[0] = <element> draw(r, single)
@@ -328,8 +330,9 @@ cdef int normal_into(Meta* x, double mean, double std, Generator gen) except -1:
     return 0
 
 
-# PyTorch's path for 16 contiguous elements and more: uniform numbers first, then pairs (j, j + 8) of every 16; where the length is no
-# multiple of 16, the last 16 elements are drawn again. float32 has the vector polynomials of kernels/random.pxi.
+# PyTorch's path for 16 contiguous elements and more: uniform numbers first, then pairs (j, j + 8) of every 16; where
+# the length is no multiple of 16, the last 16 elements are drawn again. float32 has the vector polynomials of
+# kernels/random.pxi.
 
 cdef void normal_floats(float* y, int64_t n, const Draw* r) noexcept nogil:
     uniform_floats(r.g, y, n)
@@ -380,8 +383,8 @@ cdef int check_range(Meta* x, object low, object high) except -1:
     if low >= high:
         raise RuntimeError(f"random_: the lower bound must be below the upper one, got [{low}, {high})")
     if low < least or high - 1 > most:
-        raise RuntimeError(f"random_: bounds inside the range of {name_of(code)} are wanted, from {least} to {most}, got "
-                           f"[{low}, {high})")
+        raise RuntimeError(f"random_: bounds inside the range of {name_of(code)} are wanted, from {least} to {most}, "
+                           f"got [{low}, {high})")
     return 0
 
 
@@ -396,7 +399,7 @@ cdef int random_into(Meta* x, int64_t low, int64_t high, Generator gen) except -
 
 
 cdef int random_full_into(Meta* x, Generator gen) except -1:
-    """PyTorch's random_() without bounds: all non-negative integers of the type, or all that a floating type holds exactly."""
+    """PyTorch's random_() without bounds: from 0 to the largest integer that the type holds exactly."""
     cdef Draw r
     cdef int code = x.dtype
     check_writable("random_", x)

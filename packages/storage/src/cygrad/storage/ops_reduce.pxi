@@ -1,6 +1,7 @@
-# The reduction driver: any shape, strides and set of dimensions becomes calls of Reduce kernels over (outputs x elements) blocks.
-# Invariant: how the reduced elements are cut into chunks depends on sizes only, and chunks are merged in order, so every thread
-# count gives the same bits.
+# The reduction driver: any shape, strides and set of dimensions becomes calls of Reduce kernels over (outputs x
+# elements) blocks.
+# Invariant: how the reduced elements are cut into chunks depends on sizes only, and chunks are merged in order, so
+# every thread count gives the same bits.
 
 cdef enum:
     AS_ELEMENT             # the result is plane 0 as it is
@@ -119,7 +120,8 @@ cdef void plan_axes(Plan* p, const Meta* x, uint64_t mask, bint ordered) noexcep
 cdef void plan_tasks(Plan* p) noexcept nogil:
     cdef int64_t m = p.kept.size[0], n = p.reduced.size[0]
     cdef int64_t length
-    p.tile = min(m, PLANE if p.mode else min(max(GRAIN // (n * p.rows), 16), PLANE))   # across: wide rows are read fastest
+    # across: wide rows are read fastest
+    p.tile = min(m, PLANE if p.mode else min(max(GRAIN // (n * p.rows), 16), PLANE))
     p.tiles = (m + p.tile - 1) // p.tile
     p.chunk = n if p.rows == 1 else p.rows
     p.chunks = 1
@@ -183,7 +185,8 @@ cdef void fold(const Plan* p, int64_t task, int64_t chunk, char* acc) noexcept n
     first = chunk * p.chunk
     if p.rows == 1:
         n = min(p.chunk, p.reduced.size[0] - first)
-        p.kernel(acc, p.x + x + first * p.reduced.x[0], m, p.kept.x[0], n, p.reduced.x[0], first, p.mode | FIRST, p.attr)
+        p.kernel(acc, p.x + x + first * p.reduced.x[0], m, p.kept.x[0], n, p.reduced.x[0], first, p.mode | FIRST,
+                 p.attr)
     else:
         fold_rows(p, p.x + x, m, first, min(first + p.chunk, p.rows), acc)
 
@@ -334,7 +337,8 @@ cdef void run_partial(const Plan* p, int64_t tasks, char* parts, int threads) no
     free(parts)
 
 
-cdef Storage reduce_to(Meta* y, Meta* x, uint64_t mask, bint keepdim, int kid, int out, int code, double attr, double empty):
+cdef Storage reduce_to(Meta* y, Meta* x, uint64_t mask, bint keepdim, int kid, int out, int code, double attr,
+                       double empty):
     """Shape, memory, plan and run of a reduction of x; `empty` is the value of a reduction over no elements."""
     cdef Plan p
     cdef Storage s
@@ -354,14 +358,18 @@ cdef Storage reduce_to(Meta* y, Meta* x, uint64_t mask, bint keepdim, int kid, i
     p.attr = attr
     plan_axes(&p, x, mask, kid == H_ARGMAX or kid == H_ARGMIN)
     plan_tasks(&p)
-    reduce_run(&p, x.numel)
+    try:
+        reduce_run(&p, x.numel)
+    except MemoryError:
+        meta_clear(y)
+        raise
     return s
 
 
 # ---- sums
 
 cdef Storage reduce_cast(Meta* y, Meta* x, uint64_t mask, bint keepdim, int kid, int out, int code, double empty):
-    """A sum-like reduction in the dtype `code`: the input is cast first where that changes more than the width of an integer."""
+    """A sum-like reduction in the dtype `code`; the input is cast first, unless only an integer's width changes."""
     cdef Meta held
     cdef Storage s, result
     if x.dtype == code or (code == INT64 and not is_float(x.dtype)):
@@ -395,16 +403,17 @@ cdef Storage op_mean(Meta* y, Meta* x, uint64_t mask, bint keepdim, int dtype):
 # ---- extrema and truth
 
 cdef int check_not_empty(str op, Meta* x, uint64_t mask) except -1:
-    """An extremum of no elements does not exist; PyTorch's exception type depends on whether all dimensions are reduced."""
+    """An extremum of no elements does not exist; the exception type depends on whether all dimensions are reduced."""
     cdef int d
     if x.numel != 0:
         return 0
     for d in range(x.ndim):
         if mask >> d & 1 and x.sizes[d] == 0:
             if mask == (<uint64_t> 2 << (x.ndim - 1)) - 1 and op in ("amax", "amin"):
-                raise RuntimeError(f"{op}: a tensor without elements (shape {shape_text(x)}) has no extremum: reduce over a dimension "
-                                   "of nonzero size")
-            raise IndexError(f"{op}: dimension {d} of size 0 has no extremum (shape {shape_text(x)}): a nonzero size is wanted")
+                raise RuntimeError(f"{op}: a tensor without elements (shape {shape_text(x)}) has no extremum: reduce "
+                                   "over a dimension of nonzero size")
+            raise IndexError(f"{op}: dimension {d} of size 0 has no extremum (shape {shape_text(x)}): a nonzero size "
+                             "is wanted")
     return 0
 
 
@@ -455,7 +464,12 @@ cdef tuple extreme_dim(str op, Meta* y, Meta* index, Meta* x, int64_t dim, bint 
         p.dtype, p.out, p.attr = x.dtype, AS_PAIR, 0
         plan_axes(&p, x, mask, True)
         plan_tasks(&p)
-        reduce_run(&p, x.numel)
+        try:
+            reduce_run(&p, x.numel)
+        except MemoryError:
+            meta_clear(y)
+            meta_clear(index)
+            raise
     return values, places
 
 
@@ -496,7 +510,8 @@ cdef Storage op_norm(Meta* y, Meta* x, double p, uint64_t mask, bint keepdim):
     if p < 0 or p == INFINITY:
         for d in range(x.ndim):
             if mask >> d & 1 and x.sizes[d] == 0:
-                raise RuntimeError(f"norm: the {p}-norm of no elements does not exist (shape {shape_text(x)}, dimension {d})")
+                raise RuntimeError(f"norm: the {p}-norm of no elements does not exist (shape {shape_text(x)}, "
+                                   f"dimension {d})")
     if p == 2:
         return reduce_to(y, x, mask, keepdim, H_SUMSQ, AS_NORM2, x.dtype, 2, 0)
     if p == INFINITY:

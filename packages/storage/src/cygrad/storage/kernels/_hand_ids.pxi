@@ -1,4 +1,5 @@
-# Ids of the hand-written kernels: rows of the table that dispatch fills, one column a dtype. A group registers its own ids only.
+# Ids of the hand-written kernels: rows of the table that dispatch fills, one column a dtype. A group registers its own
+# ids only.
 cdef enum:
     H_CAST = 0             # + DTypeCode of the source, column = dtype of the result; Loop
     H_SUM = 12             # Reduce kernels, column = dtype of the input

@@ -1,7 +1,8 @@
 # What kernels of reductions and their driver share.
 #
-# A Reduce kernel folds a block of m outputs x n elements into m accumulators. Accumulators are planes of PLANE slots of 8 bytes: sums use one
-# plane of double or int64, an arg-extremum one of values and one of indices, a variance three (count, mean, sum of squared deviations).
+# A Reduce kernel folds a block of m outputs x n elements into m accumulators. Accumulators are planes of PLANE slots of
+# 8 bytes: sums use one plane of double or int64, an arg-extremum one of values and one of indices, a variance three
+# (count, mean, sum of squared deviations).
 # The order of additions depends on n and on ACROSS only, never on m, so outputs may be split among threads at will.
 include "_types.pxi"
 include "_hand_ids.pxi"
@@ -12,7 +13,7 @@ cdef enum:
     FIRST = 1              # mode: the accumulators hold nothing yet
     ACROSS = 2             # mode: inner loop over outputs (their stride is the small one) instead of over elements
 
-# acc, x, m, byte stride of outputs, n, byte stride of elements, flat index of the first element, mode, exponent of a norm
+# acc, x, m, byte stride of outputs, n, byte stride of elements, index of the first element, mode, exponent of a norm
 ctypedef void (*Reduce)(char*, const char*, int64_t, int64_t, int64_t, int64_t, int64_t, int, double) noexcept nogil
 ctypedef void (*Merge)(char* acc, const char* other, int64_t m) noexcept nogil
 

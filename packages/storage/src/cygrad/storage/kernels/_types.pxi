@@ -1,5 +1,8 @@
-# Element types that kernels are written for. A new dtype is one line in `number` (or `real`) and one in each `for_each` below it.
-# bool is C's char: a type of its own beside unsigned char (uint8) and signed char, so that fused functions tell them apart.
+# Element types that kernels are written for. A new dtype is one line in `element` (or `real`) and one in the
+# register_kernels of each group.
+#
+# bool is C's char: a type of its own beside unsigned char (uint8) and signed char, so that fused functions
+# tell them apart.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from cygrad.storage.core cimport BOOL, UINT8, INT32, INT64, FLOAT32, FLOAT64, N_DTYPES
 

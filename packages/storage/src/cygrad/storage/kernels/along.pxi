@@ -1,7 +1,8 @@
 # Kernel group "along": results of the input's shape that need a whole line of it: softmax, its gradient, running sums.
 #
-# An Along kernel works on m lines of n elements. step holds the byte strides from line to line, st those inside a line, of y, a, b.
-# Lines that are contiguous go one by one; else up to COLUMNS lines go side by side, which is contiguous for a strided dimension.
+# An Along kernel works on m lines of n elements. step holds the byte strides from line to line, st those inside a line,
+# of y, a, b. Lines that are contiguous go one by one; else up to COLUMNS lines go side by side, which is contiguous for
+# a strided dimension.
 # Invariant: the value of a line does not depend on m or on its neighbours.
 from libc.math cimport INFINITY, log
 include "_types.pxi"
@@ -108,7 +109,8 @@ cdef inline void store_row(real* y, int64_t step, int64_t m, const real* row) no
             (<real*> at[real](y, j * step))[0] = row[j]
 
 
-cdef inline void softmax_columns(real* y, const real* x, int64_t m, const int64_t* step, int64_t n, const int64_t* st, int kind) noexcept nogil:
+cdef inline void softmax_columns(real* y, const real* x, int64_t m, const int64_t* step, int64_t n, const int64_t* st,
+                                 int kind) noexcept nogil:
     cdef real top[COLUMNS]
     cdef double total[COLUMNS]
     cdef real part[COLUMNS]
@@ -133,13 +135,15 @@ cdef inline void softmax_columns(real* y, const real* x, int64_t m, const int64_
     for j in range(m):
         part[j] = <real> (log(total[j]) if kind == LOGARITHM else total[j])
     for i in range(n):
-        row = load_row[real](at[real](y, i * st[0]) if kind == PLAIN else at[real](x, i * st[1]), step[0] if kind == PLAIN else step[1], m, held)
+        row = load_row[real](at[real](y, i * st[0]) if kind == PLAIN else at[real](x, i * st[1]),
+                             step[0] if kind == PLAIN else step[1], m, held)
         for j in range(m):
             held[j] = row[j] / part[j] if kind == PLAIN else (row[j] - top[j]) - part[j]
         store_row[real](<real*> at[real](y, i * st[0]), step[0], m, held)
 
 
-cdef inline void softmax_lines(real* y, const real* a, int64_t m, const int64_t* step, int64_t n, const int64_t* st, int kind) noexcept nogil:
+cdef inline void softmax_lines(real* y, const real* a, int64_t m, const int64_t* step, int64_t n, const int64_t* st,
+                               int kind) noexcept nogil:
     cdef int64_t j, k
     if st[0] == sizeof(real) and st[1] == sizeof(real):
         for j in range(m):
@@ -152,11 +156,13 @@ cdef inline void softmax_lines(real* y, const real* a, int64_t m, const int64_t*
         j += k
 
 
-cdef void softmax_kernel(real* y, const real* a, const real* b, int64_t m, const int64_t* step, int64_t n, const int64_t* st) noexcept nogil:
+cdef void softmax_kernel(real* y, const real* a, const real* b, int64_t m, const int64_t* step, int64_t n,
+                         const int64_t* st) noexcept nogil:
     softmax_lines[real](y, a, m, step, n, st, PLAIN)
 
 
-cdef void log_softmax_kernel(real* y, const real* a, const real* b, int64_t m, const int64_t* step, int64_t n, const int64_t* st) noexcept nogil:
+cdef void log_softmax_kernel(real* y, const real* a, const real* b, int64_t m, const int64_t* step, int64_t n,
+                             const int64_t* st) noexcept nogil:
     softmax_lines[real](y, a, m, step, n, st, LOGARITHM)
 
 
@@ -183,8 +189,8 @@ cdef inline void backward_line(real* y, const real* g, const real* b, int64_t n,
         y[i] = b[i] * (g[i] - s)
 
 
-cdef inline void backward_columns(real* y, const real* g, const real* b, int64_t m, const int64_t* step, int64_t n, const int64_t* st,
-                                  int kind) noexcept nogil:
+cdef inline void backward_columns(real* y, const real* g, const real* b, int64_t m, const int64_t* step, int64_t n,
+                                  const int64_t* st, int kind) noexcept nogil:
     cdef double total[COLUMNS]
     cdef real s[COLUMNS]
     cdef real part[COLUMNS]
@@ -214,17 +220,19 @@ cdef inline void backward_columns(real* y, const real* g, const real* b, int64_t
         store_row[real](<real*> at[real](y, i * st[0]), step[0], m, part)
 
 
-cdef inline void backward_lines(real* y, const real* g, const real* b, int64_t m, const int64_t* step, int64_t n, const int64_t* st,
-                                int kind) noexcept nogil:
+cdef inline void backward_lines(real* y, const real* g, const real* b, int64_t m, const int64_t* step, int64_t n,
+                                const int64_t* st, int kind) noexcept nogil:
     cdef int64_t j, k
     if st[0] == sizeof(real) and st[1] == sizeof(real) and st[2] == sizeof(real):
         for j in range(m):
-            backward_line[real](<real*> at[real](y, j * step[0]), at[real](g, j * step[1]), at[real](b, j * step[2]), n, kind)
+            backward_line[real](<real*> at[real](y, j * step[0]), at[real](g, j * step[1]), at[real](b, j * step[2]), n,
+                                kind)
         return
     j = 0
     while j < m:
         k = m - j if m - j < COLUMNS else COLUMNS
-        backward_columns[real](<real*> at[real](y, j * step[0]), at[real](g, j * step[1]), at[real](b, j * step[2]), k, step, n, st, kind)
+        backward_columns[real](<real*> at[real](y, j * step[0]), at[real](g, j * step[1]), at[real](b, j * step[2]), k,
+                               step, n, st, kind)
         j += k
 
 
@@ -240,7 +248,8 @@ cdef void log_softmax_backward_kernel(real* y, const real* a, const real* b, int
 
 # ---- running sums, in double or int64
 
-cdef void cumsum_kernel(element* y, const element* a, const element* b, int64_t m, const int64_t* step, int64_t n, const int64_t* st) noexcept nogil:
+cdef void cumsum_kernel(element* y, const element* a, const element* b, int64_t m, const int64_t* step, int64_t n,
+                        const int64_t* st) noexcept nogil:
     cdef double total[COLUMNS]
     cdef int64_t whole[COLUMNS]
     cdef int64_t i, j, k, first = 0

@@ -1,5 +1,7 @@
-# Kernel group "copy": conversion between every pair of dtypes, and adding in place. A fill is a conversion from a source of stride 0.
-# Invariant: no conversion is undefined behaviour; what does not fit an integer gives what x86's conversion instruction gives.
+# Kernel group "copy": conversion between every pair of dtypes, and adding in place. A fill is a conversion from a
+# source of stride 0.
+# Invariant: no conversion is undefined behaviour; what does not fit an integer gives what x86's conversion instruction
+# gives.
 include "_types.pxi"
 include "_hand_ids.pxi"
 
@@ -64,7 +66,8 @@ cdef void cast_loop(element** p, const int64_t* st, int64_t n, const source* att
             (<element*> (<char*> y + i * sy))[0] = convert[source, element]((<source*> (<char*> x + i * sx))[0], v)
 
 
-# A Loop: y += x; the first operand's type tells the dtype. Rows may repeat an element (stride 0), so it runs strictly in order.
+# A Loop: y += x; the first operand's type tells the dtype. Rows may repeat an element (stride 0), so it runs strictly
+# in order.
 cdef void add_at(element** p, const int64_t* st, int64_t n, const double* attr) noexcept nogil:
     cdef element* y = p[0]
     cdef const element* x = p[1]

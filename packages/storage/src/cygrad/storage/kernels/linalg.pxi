@@ -49,7 +49,8 @@ cdef void dot_kernel(element** p, const int64_t* st, int64_t n, const double* at
 
 
 # y (row-major, n x p) = a (n x k) @ b (k x p); sizes are n, p, k; strides those of a and b in bytes. Sums wrap.
-cdef void mm_kernel(element* y, const char* a, const char* b, const int64_t* sizes, const int64_t* strides) noexcept nogil:
+cdef void mm_kernel(element* y, const char* a, const char* b, const int64_t* sizes,
+                    const int64_t* strides) noexcept nogil:
     cdef int64_t i, j, q, n = sizes[0], p = sizes[1], k = sizes[2]
     cdef element v
     cdef const char* row

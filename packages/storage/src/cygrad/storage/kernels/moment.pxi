@@ -16,7 +16,8 @@ cdef enum:
 
 # ---- variance: blocks in two passes, joined by the update of Chan, Golub and LeVeque (1979)
 
-cdef inline void join(double* mean, double* squares, double* count, double mean2, double squares2, double count2) noexcept nogil:
+cdef inline void join(double* mean, double* squares, double* count, double mean2, double squares2,
+                      double count2) noexcept nogil:
     cdef double total = count[0] + count2
     cdef double delta = mean2 - mean[0]
     mean[0] += delta * (count2 / total)
@@ -64,8 +65,8 @@ cdef double squares_block(const char* x, int64_t n, int64_t st, double mean, con
     return total
 
 
-cdef void var_across(double* count, double* mean, double* squares, const char* x, int64_t m, int64_t sk, int64_t n, int64_t sr,
-                     const real* tag) noexcept nogil:
+cdef void var_across(double* count, double* mean, double* squares, const char* x, int64_t m, int64_t sk, int64_t n,
+                     int64_t sr, const real* tag) noexcept nogil:
     cdef double own[PLANE]
     cdef double own_squares[PLANE]
     cdef double d
@@ -98,7 +99,8 @@ cdef void var_across(double* count, double* mean, double* squares, const char* x
         join(mean + j, squares + j, count + j, own[j], own_squares[j], n)
 
 
-cdef void var_kernel(char* acc, const real* x, int64_t m, int64_t sk, int64_t n, int64_t sr, int64_t base, int mode, double p) noexcept nogil:
+cdef void var_kernel(char* acc, const real* x, int64_t m, int64_t sk, int64_t n, int64_t sr, int64_t base, int mode,
+                     double p) noexcept nogil:
     cdef double* count = <double*> acc
     cdef double* mean = count + PLANE
     cdef double* squares = mean + PLANE
@@ -172,7 +174,8 @@ cdef void sumsq_row(double* acc, const char* x, int64_t n, int64_t st, const rea
         acc[2 * PLANE] += small[j]
 
 
-cdef void sumsq_kernel(char* acc, const real* x, int64_t m, int64_t sk, int64_t n, int64_t sr, int64_t base, int mode, double p) noexcept nogil:
+cdef void sumsq_kernel(char* acc, const real* x, int64_t m, int64_t sk, int64_t n, int64_t sr, int64_t base, int mode,
+                       double p) noexcept nogil:
     cdef double* big = <double*> acc
     cdef double* middle = big + PLANE
     cdef double* small = middle + PLANE
@@ -207,8 +210,8 @@ cdef void add_planes(double* acc, const double* other, int64_t m) noexcept nogil
 
 # ---- other norms
 
-cdef inline void add_powers(double* acc, const char* x, int64_t m, int64_t sk, int64_t n, int64_t sr, double p, int power, int mode,
-                            const real* tag) noexcept nogil:
+cdef inline void add_powers(double* acc, const char* x, int64_t m, int64_t sk, int64_t n, int64_t sr, double p,
+                            int power, int mode, const real* tag) noexcept nogil:
     cdef int64_t i, j, count = m if mode & ACROSS else n, times = n if mode & ACROSS else m
     cdef int64_t inner = sk if mode & ACROSS else sr, outer = sr if mode & ACROSS else sk
     cdef double v
@@ -225,7 +228,8 @@ cdef inline void add_powers(double* acc, const char* x, int64_t m, int64_t sk, i
                 acc[i] += v
 
 
-cdef void sumpow_kernel(char* acc, const real* x, int64_t m, int64_t sk, int64_t n, int64_t sr, int64_t base, int mode, double p) noexcept nogil:
+cdef void sumpow_kernel(char* acc, const real* x, int64_t m, int64_t sk, int64_t n, int64_t sr, int64_t base, int mode,
+                        double p) noexcept nogil:
     cdef int64_t j
     if mode & FIRST:
         for j in range(m):
@@ -251,8 +255,8 @@ cdef inline real further(real a, real v, int side) noexcept nogil:
     return v if (v < a) | (v != v) else a
 
 
-cdef inline void abs_extreme(real* best, const char* x, int64_t m, int64_t sk, int64_t n, int64_t sr, int mode, int side,
-                             const real* tag) noexcept nogil:
+cdef inline void abs_extreme(real* best, const char* x, int64_t m, int64_t sk, int64_t n, int64_t sr, int mode,
+                             int side, const real* tag) noexcept nogil:
     cdef int64_t i, j
     cdef real v
     if mode & FIRST:
@@ -270,11 +274,13 @@ cdef inline void abs_extreme(real* best, const char* x, int64_t m, int64_t sk, i
             best[j] = v
 
 
-cdef void absmax_kernel(char* acc, const real* x, int64_t m, int64_t sk, int64_t n, int64_t sr, int64_t base, int mode, double p) noexcept nogil:
+cdef void absmax_kernel(char* acc, const real* x, int64_t m, int64_t sk, int64_t n, int64_t sr, int64_t base, int mode,
+                        double p) noexcept nogil:
     abs_extreme[real](<real*> acc, <const char*> x, m, sk, n, sr, mode, LARGEST, x)
 
 
-cdef void absmin_kernel(char* acc, const real* x, int64_t m, int64_t sk, int64_t n, int64_t sr, int64_t base, int mode, double p) noexcept nogil:
+cdef void absmin_kernel(char* acc, const real* x, int64_t m, int64_t sk, int64_t n, int64_t sr, int64_t base, int mode,
+                        double p) noexcept nogil:
     abs_extreme[real](<real*> acc, <const char*> x, m, sk, n, sr, mode, SMALLEST, x)
 
 
@@ -303,7 +309,8 @@ cdef inline void lift(double* top, double* total, double top2, double total2) no
         total[0] += total2 * vm_exp_f64(top2 - top[0])
 
 
-cdef void sumexp_block(double* top, double* total, const char* x, int64_t n, int64_t st, const real* tag) noexcept nogil:
+cdef void sumexp_block(double* top, double* total, const char* x, int64_t n, int64_t st,
+                       const real* tag) noexcept nogil:
     """At most BLOCK elements."""
     cdef real part[BLOCK]
     cdef real best = <real> -INFINITY
@@ -326,7 +333,8 @@ cdef inline void lift_block(double* top, double* total, double best, double s) n
         lift(top, total, best, s)
 
 
-cdef void sumexp_across(double* top, double* total, const char* x, int64_t m, int64_t sk, int64_t n, int64_t sr, const real* tag) noexcept nogil:
+cdef void sumexp_across(double* top, double* total, const char* x, int64_t m, int64_t sk, int64_t n, int64_t sr,
+                        const real* tag) noexcept nogil:
     """At most ROWS rows."""
     cdef real best[PLANE]
     cdef real part[PLANE]
@@ -351,7 +359,8 @@ cdef void sumexp_across(double* top, double* total, const char* x, int64_t m, in
         lift_block(top + j, total + j, best[j], s[j])
 
 
-cdef void sumexp_kernel(char* acc, const real* x, int64_t m, int64_t sk, int64_t n, int64_t sr, int64_t base, int mode, double p) noexcept nogil:
+cdef void sumexp_kernel(char* acc, const real* x, int64_t m, int64_t sk, int64_t n, int64_t sr, int64_t base, int mode,
+                        double p) noexcept nogil:
     cdef double* top = <double*> acc
     cdef double* total = top + PLANE
     cdef const char* p0 = <const char*> x

@@ -1,9 +1,9 @@
-# Kernel group "random": the state of MT19937, uniform float32 numbers from it, and normal ones from those, bit for bit as PyTorch's
-# vector path makes them.
+# Kernel group "random": the state of MT19937, uniform float32 numbers from it, and normal ones from those, bit for bit
+# as PyTorch's vector path makes them.
 #
-# log, sin and cos are the single-precision polynomials of Cephes (Moshier), evaluated with exactly the fused multiply-adds that PyTorch's
-# binary has. Every fused step is written out, and no other product is added to anything, so the compiler cannot fuse more or less:
-# all instruction sets give the same bits.
+# log, sin and cos are the single-precision polynomials of Cephes (Moshier), evaluated with exactly the fused
+# multiply-adds that PyTorch's binary has. Every fused step is written out, and no other product is added to anything,
+# so the compiler cannot fuse more or less: all instruction sets give the same bits.
 from libc.math cimport fmaf, sqrtf
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from cygrad.storage.core cimport FLOAT32, N_DTYPES

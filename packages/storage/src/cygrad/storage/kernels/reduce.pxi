@@ -64,7 +64,8 @@ cdef double sum_strided(const char* x, int64_t n, int64_t st, const real* tag) n
     return (a + b) + (c + d)
 
 
-cdef void add_rows(real* y, const char* x, int64_t m, int64_t sk, int64_t n, int64_t sr, const real* tag) noexcept nogil:
+cdef void add_rows(real* y, const char* x, int64_t m, int64_t sk, int64_t n, int64_t sr,
+                   const real* tag) noexcept nogil:
     """y[j] = sum over n >= 1 rows; four at a time, so that y is loaded and stored once for four rows."""
     cdef int64_t i, j
     cdef const real* a
@@ -85,7 +86,8 @@ cdef void add_rows(real* y, const char* x, int64_t m, int64_t sk, int64_t n, int
         else:
             for j in range(m):
                 y[j] += (((<const real*> (<const char*> a + j * sk))[0] + (<const real*> (<const char*> b + j * sk))[0])
-                         + ((<const real*> (<const char*> c + j * sk))[0] + (<const real*> (<const char*> d + j * sk))[0]))
+                         + ((<const real*> (<const char*> c + j * sk))[0]
+                            + (<const real*> (<const char*> d + j * sk))[0]))
         i += 4
     while i < n:
         if sk == sizeof(real):
@@ -98,7 +100,8 @@ cdef void add_rows(real* y, const char* x, int64_t m, int64_t sk, int64_t n, int
         i += 1
 
 
-cdef void sum_across(double* acc, const char* x, int64_t m, int64_t sk, int64_t n, int64_t sr, const real* tag) noexcept nogil:
+cdef void sum_across(double* acc, const char* x, int64_t m, int64_t sk, int64_t n, int64_t sr,
+                     const real* tag) noexcept nogil:
     cdef real part[PLANE]
     cdef int64_t i, j, k
     i = 0
@@ -110,7 +113,8 @@ cdef void sum_across(double* acc, const char* x, int64_t m, int64_t sk, int64_t 
         i += k
 
 
-cdef void sum_integers(int64_t* acc, const char* x, int64_t m, int64_t sk, int64_t n, int64_t sr, int mode, const element* tag) noexcept nogil:
+cdef void sum_integers(int64_t* acc, const char* x, int64_t m, int64_t sk, int64_t n, int64_t sr, int mode,
+                       const element* tag) noexcept nogil:
     cdef int64_t i, j, total
     cdef const element* row
     if mode & ACROSS:
@@ -135,7 +139,8 @@ cdef void sum_integers(int64_t* acc, const char* x, int64_t m, int64_t sk, int64
         acc[j] += total
 
 
-cdef void sum_kernel(char* acc, const element* x, int64_t m, int64_t sk, int64_t n, int64_t sr, int64_t base, int mode, double p) noexcept nogil:
+cdef void sum_kernel(char* acc, const element* x, int64_t m, int64_t sk, int64_t n, int64_t sr, int64_t base, int mode,
+                     double p) noexcept nogil:
     cdef int64_t j
     cdef double* total = <double*> acc
     cdef const char* p0 = <const char*> x
@@ -189,7 +194,8 @@ cdef double product_row(const char* x, int64_t n, int64_t st, const real* tag) n
     return total
 
 
-cdef void prod_kernel(char* acc, const element* x, int64_t m, int64_t sk, int64_t n, int64_t sr, int64_t base, int mode, double p) noexcept nogil:
+cdef void prod_kernel(char* acc, const element* x, int64_t m, int64_t sk, int64_t n, int64_t sr, int64_t base, int mode,
+                      double p) noexcept nogil:
     cdef int64_t i, j
     cdef double* total = <double*> acc
     cdef int64_t* count = <int64_t*> acc
@@ -275,7 +281,8 @@ cdef inline element extreme_row(const element* x, int64_t n, int side) noexcept 
     return best
 
 
-cdef inline void extreme(char* acc, const element* x, int64_t m, int64_t sk, int64_t n, int64_t sr, int mode, int side) noexcept nogil:
+cdef inline void extreme(char* acc, const element* x, int64_t m, int64_t sk, int64_t n, int64_t sr, int mode,
+                         int side) noexcept nogil:
     cdef int64_t i, j
     cdef element* best = <element*> acc
     cdef element v
@@ -304,11 +311,13 @@ cdef inline void extreme(char* acc, const element* x, int64_t m, int64_t sk, int
         best[j] = better[element](best[j], v, side)
 
 
-cdef void max_kernel(char* acc, const element* x, int64_t m, int64_t sk, int64_t n, int64_t sr, int64_t base, int mode, double p) noexcept nogil:
+cdef void max_kernel(char* acc, const element* x, int64_t m, int64_t sk, int64_t n, int64_t sr, int64_t base, int mode,
+                     double p) noexcept nogil:
     extreme[element](acc, x, m, sk, n, sr, mode, LARGEST)
 
 
-cdef void min_kernel(char* acc, const element* x, int64_t m, int64_t sk, int64_t n, int64_t sr, int64_t base, int mode, double p) noexcept nogil:
+cdef void min_kernel(char* acc, const element* x, int64_t m, int64_t sk, int64_t n, int64_t sr, int64_t base, int mode,
+                     double p) noexcept nogil:
     extreme[element](acc, x, m, sk, n, sr, mode, SMALLEST)
 
 
@@ -326,7 +335,8 @@ cdef void min_merge(element* acc, const element* other, int64_t m) noexcept nogi
 
 # ---- where the extremum is
 
-cdef inline void find_row(element* best, int64_t* index, const element* x, int64_t n, int64_t base, int side) noexcept nogil:
+cdef inline void find_row(element* best, int64_t* index, const element* x, int64_t n, int64_t base,
+                          int side) noexcept nogil:
     """Block by block: only a block whose extremum beats the best so far is searched for the place."""
     cdef int64_t i, k
     cdef element v
@@ -344,8 +354,8 @@ cdef inline void find_row(element* best, int64_t* index, const element* x, int64
         n -= k
 
 
-cdef inline void place(char* acc, const element* x, int64_t m, int64_t sk, int64_t n, int64_t sr, int64_t base, int mode,
-                       int side) noexcept nogil:
+cdef inline void place(char* acc, const element* x, int64_t m, int64_t sk, int64_t n, int64_t sr, int64_t base,
+                       int mode, int side) noexcept nogil:
     cdef int64_t i, j
     cdef element* best = <element*> acc
     cdef int64_t* index = <int64_t*> (acc + 8 * PLANE)
@@ -375,11 +385,13 @@ cdef inline void place(char* acc, const element* x, int64_t m, int64_t sk, int64
                     index[j] = base + i
 
 
-cdef void argmax_kernel(char* acc, const element* x, int64_t m, int64_t sk, int64_t n, int64_t sr, int64_t base, int mode, double p) noexcept nogil:
+cdef void argmax_kernel(char* acc, const element* x, int64_t m, int64_t sk, int64_t n, int64_t sr, int64_t base,
+                        int mode, double p) noexcept nogil:
     place[element](acc, x, m, sk, n, sr, base, mode, LARGEST)
 
 
-cdef void argmin_kernel(char* acc, const element* x, int64_t m, int64_t sk, int64_t n, int64_t sr, int64_t base, int mode, double p) noexcept nogil:
+cdef void argmin_kernel(char* acc, const element* x, int64_t m, int64_t sk, int64_t n, int64_t sr, int64_t base,
+                        int mode, double p) noexcept nogil:
     place[element](acc, x, m, sk, n, sr, base, mode, SMALLEST)
 
 
@@ -403,7 +415,8 @@ cdef void argmin_merge(element* acc, const element* other, int64_t m) noexcept n
 
 # ---- truth; NaN is true
 
-cdef inline void truth(char* acc, const element* x, int64_t m, int64_t sk, int64_t n, int64_t sr, int mode, bint every) noexcept nogil:
+cdef inline void truth(char* acc, const element* x, int64_t m, int64_t sk, int64_t n, int64_t sr, int mode,
+                       bint every) noexcept nogil:
     """any (every = False): starts from 0 and stops at a nonzero element; all: starts from 1 and stops at a zero."""
     cdef int64_t i, j, k, end
     cdef uint8_t* y = <uint8_t*> acc
@@ -436,11 +449,13 @@ cdef inline void truth(char* acc, const element* x, int64_t m, int64_t sk, int64
             i = end
 
 
-cdef void any_kernel(char* acc, const element* x, int64_t m, int64_t sk, int64_t n, int64_t sr, int64_t base, int mode, double p) noexcept nogil:
+cdef void any_kernel(char* acc, const element* x, int64_t m, int64_t sk, int64_t n, int64_t sr, int64_t base, int mode,
+                     double p) noexcept nogil:
     truth[element](acc, x, m, sk, n, sr, mode, False)
 
 
-cdef void all_kernel(char* acc, const element* x, int64_t m, int64_t sk, int64_t n, int64_t sr, int64_t base, int mode, double p) noexcept nogil:
+cdef void all_kernel(char* acc, const element* x, int64_t m, int64_t sk, int64_t n, int64_t sr, int64_t base, int mode,
+                     double p) noexcept nogil:
     truth[element](acc, x, m, sk, n, sr, mode, True)
 
 
