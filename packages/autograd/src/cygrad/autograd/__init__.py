@@ -100,8 +100,8 @@ def __getattr__(name):
         try:
             from cygrad.tools import gradcheck as module
         except ModuleNotFoundError as error:
-            if error.name not in ("cygrad.tools", "cygrad.tools.gradcheck"):
+            if error.name != "cygrad-tools":
                 raise
-            raise AttributeError(f"cygrad.autograd.{name} needs: pip install cygrad-tools") from error
+            raise AttributeError(str(error)) from error
         return getattr(module, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
