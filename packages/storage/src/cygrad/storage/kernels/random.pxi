@@ -13,11 +13,11 @@ cdef extern from *:
     """
     #include <stdint.h>
     #include <string.h>
-    static inline int32_t cyg_bits(float x) { int32_t i; memcpy(&i, &x, 4); return i; }
-    static inline float cyg_float(int32_t i) { float x; memcpy(&x, &i, 4); return x; }
+    static inline uint32_t cyg_bits(float x) { uint32_t i; memcpy(&i, &x, 4); return i; }
+    static inline float cyg_float(uint32_t i) { float x; memcpy(&x, &i, 4); return x; }
     """
-    int32_t bits "cyg_bits"(float x) noexcept nogil
-    float float_of "cyg_float"(int32_t i) noexcept nogil
+    uint32_t bits "cyg_bits"(float x) noexcept nogil
+    float float_of "cyg_float"(uint32_t i) noexcept nogil
 
 
 # ---- MT19937 (Matsumoto and Nishimura, 1998)
@@ -53,8 +53,8 @@ cdef void unit_floats(float* y, const uint32_t* s, int64_t n) noexcept nogil:
 
 cdef inline float log_cephes(float x) noexcept nogil:
     """Of a normal number; 0 gives a large negative number, which no uniform draw reaches."""
-    cdef int32_t b = bits(x)
-    cdef float e = <float> ((b >> 23) - 126)
+    cdef uint32_t b = bits(x)
+    cdef float e = <float> (<int32_t> (b >> 23) - 126)
     cdef float m = float_of((b & 0x7fffff) | 0x3f000000)          # x = m * 2**e, 0.5 <= m < 1
     cdef bint low = m < <float> 0.707106781186547524
     cdef float y, z
@@ -76,13 +76,13 @@ cdef inline float log_cephes(float x) noexcept nogil:
 
 cdef inline void sin_cos_cephes(float x, float* sine, float* cosine) noexcept nogil:
     """Of 0 <= x < 2 pi, by octants."""
-    cdef int32_t octant = (<int32_t> (x * <float> 1.27323954473516) + 1) & ~1
-    cdef float k = <float> octant
+    cdef int32_t k = (<int32_t> (x * <float> 1.27323954473516) + 1) & ~1
+    cdef uint32_t octant = <uint32_t> k
     cdef float z, c, s
     cdef bint swapped = (octant & 2) != 0
-    x = fmaf(k, <float> -0.78515625, x)                           # pi / 4 in three parts
-    x = fmaf(k, <float> -2.4187564849853515625e-4, x)
-    x = fmaf(k, <float> -3.77489497744594108e-8, x)
+    x = fmaf(<float> k, <float> -0.78515625, x)                           # pi / 4 in three parts
+    x = fmaf(<float> k, <float> -2.4187564849853515625e-4, x)
+    x = fmaf(<float> k, <float> -3.77489497744594108e-8, x)
     z = x * x
     c = fmaf(<float> 2.443315711809948e-5, z, <float> -1.388731625493765e-3)
     c = fmaf(c, z, <float> 4.166664568298827e-2)
