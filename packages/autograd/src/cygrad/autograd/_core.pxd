@@ -57,6 +57,7 @@ cdef class Tensor:
     cdef Tensor base           # of a view; never itself a view
     cdef object grad_          # Tensor or None
     cdef Extra extra           # None, or what few tensors have: hooks
+    cdef object wide           # None, or what owns the sizes block of more than INLINE dimensions
     cdef object attrs          # the instance dict, NULL until a user sets an attribute (see attribute_slot)
     cdef void* acc             # borrowed AccumulateGrad node, when someone holds one; its LeafLink clears this
     cdef uint64_t task         # engine: the pass that owns `slot`, 0 when none
@@ -98,7 +99,8 @@ cdef class NodeExtra:
     cdef object hooks          # None or Hooks
     cdef object owned          # the block behind osizes; the LeafLink of an AccumulateGrad
 
-cdef Tensor tensor_new()                                   # empty: the caller fills m and storage
+cdef Tensor tensor_new()                                   # empty: the caller fills m, then gives it its memory by adopt
+cdef int adopt(Tensor y, Storage s) except -1              # y, whose m is filled, lives in s; nothing else may set y.mem
 cdef int set_edge(Node n, int k, Tensor t) except -1       # gradients of input k go to what made t
 cdef bint recording() noexcept
 cdef int bump(Tensor t, uint16_t op) except -1             # counts one in-place write

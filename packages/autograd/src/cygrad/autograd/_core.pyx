@@ -2,6 +2,7 @@
 # each names what it is and what it may rely on. Generated from the op table: ops.pxi, functions.pxi, tensor_class.pxi.
 # distutils: language = c
 cimport cython
+import sys as _sys
 import builtins as _py                # max, min, sum, all, any, ... are operations in this module
 from cpython.bool cimport PyBool_Check
 from cpython.exc cimport PyErr_CheckSignals

@@ -3,6 +3,16 @@
 cdef object ONE = 1
 
 
+cdef dict _modules = _sys.modules
+
+
+cdef object np_type(str name):
+    """A class of NumPy for isinstance; () as long as nobody imported NumPy, for then nothing can be one. Importing NumPy takes longer
+    than importing cygrad, and many programs never need it."""
+    module = _modules.get("numpy")
+    return getattr(module, name, ()) if module is not None else ()
+
+
 cdef str kind_of(object v):
     return type(v).__name__
 
@@ -48,13 +58,13 @@ cdef double as_number(object v, str name, str arg) except? -1.25:
         return PyFloat_AS_DOUBLE(v)
     if isinstance(v, Tensor) and (<Tensor>v).m.ndim == 0:
         v = (<Tensor>v).item()
-    if isinstance(v, (int, float)) or isinstance(v, _numpy.number):
+    if isinstance(v, (int, float)) or isinstance(v, np_type("number")):
         return v
     wrong_type(v, name, arg, "a number")
 
 
 cdef bint as_flag(object v, str name, str arg) except -1:
-    if PyBool_Check(v) or isinstance(v, _numpy.bool_):
+    if PyBool_Check(v) or isinstance(v, np_type("bool_")):
         return bool(v)
     wrong_type(v, name, arg, "bool")
 
@@ -206,9 +216,9 @@ cdef int resize(Tensor o, const Meta* like) except -1:
     if o.m.numel:
         raise RuntimeError(f"out has shape {list(shape_tuple(&o.m))}, the result has {list(shape_tuple(like))}: pass one of that shape or an empty one")
     s = storage_new(like.numel * ITEMSIZE[code])
-    meta_clear(&o.m)
+    tensor_empty(o)
     meta_contig(&o.m, like.ndim, like.sizes, code)
-    o.mem = s
+    adopt(o, s)
     o.m.data = s.ptr
     o.base = None
     return 0

@@ -87,7 +87,7 @@ def where(condition, input=None, other=None):
                            f"{list(shape_tuple(&c.m))}")
     if input is None and other is None:
         rows = tensor_new()
-        (<Tensor>rows).mem = ops.op_nonzero(&(<Tensor>rows).m, &c.m)
+        adopt((<Tensor>rows), ops.op_nonzero(&(<Tensor>rows).m, &c.m))
         return op_unbind(<Tensor>rows, 1)
     if isinstance(input, Tensor):
         a = <Tensor>input

@@ -1,6 +1,5 @@
 # construct: tensors from data and from nothing. May use: args.
 
-import numpy as _numpy
 
 
 cdef Tensor finish_new(Tensor y, bint requires_grad):
@@ -51,7 +50,7 @@ cdef int scan(object data, const Dims* d, int depth, int code, bint given) excep
     cdef int found = -1
     if depth < d.n:
         if not is_nested(data):
-            if isinstance(data, (float, int, Tensor, _numpy.generic)):
+            if isinstance(data, (float, int, Tensor)) or isinstance(data, np_type("generic")):
                 raise TypeError(f"tensor(): expected a sequence of length {d.v[depth]} at dim {depth}, got {kind_of(data)}: not a sequence")
             bad_element(data, depth, given)
         if len(data) != d.v[depth]:
@@ -69,7 +68,7 @@ cdef int scan(object data, const Dims* d, int depth, int code, bint given) excep
         if (<Tensor>data).m.numel != 1:
             raise ValueError(f"tensor(): only one element tensors can be converted to Python scalars, got shape {list((<Tensor>data).shape)}")
         found = (<Tensor>data).m.dtype
-    elif isinstance(data, _numpy.generic) and not isinstance(data, (str, bytes)):
+    elif isinstance(data, np_type("generic")) and not isinstance(data, (str, bytes)):
         found = dtype_of_numpy(data.dtype)
     elif isinstance(data, float):
         found = default_dtype()
@@ -122,7 +121,7 @@ cdef int64_t integer(object v, int code) except? -1:
     cdef int64_t i
     n = v
     if not PyLong_CheckExact(v):
-        if isinstance(v, (Tensor, _numpy.generic)):
+        if isinstance(v, Tensor) or isinstance(v, np_type("generic")):
             v = v.item()
         if isinstance(v, float) and not -9.3e18 < v < 9.3e18:      # NaN too
             raise RuntimeError(f"value cannot be converted to type {dtype_object(code).name} without overflow: {v}")
@@ -146,7 +145,7 @@ cdef Tensor from_sequence(object data, int code):
         code = default_dtype() if found < 0 else found
     y = tensor_new()
     meta_contig(&y.m, d.n, d.v, code)
-    y.mem = meta_storage(&y.m)
+    adopt(y, meta_storage(&y.m))
     at = y.m.data
     if y.m.numel:
         store(data, &d, 0, &at, code)
@@ -171,7 +170,7 @@ cdef Tensor from_buffer(object array):
     s, shape, steps, kind = storage_from_buffer(array)
     dims_from(shape, &sizes)
     dims_from(steps, &strides)
-    y.mem = s
+    adopt(y, s)
     meta_strided(&y.m, sizes.n, sizes.v, strides.v, (<dtype?>kind).code, y.mem.ptr)
     return y
 
@@ -204,7 +203,7 @@ def tensor(data=REQUIRED, *, dtype=None, device=None, requires_grad=False):
     check_device(device)
     if isinstance(data, Tensor):
         src = <Tensor>data
-    elif isinstance(data, _numpy.ndarray):
+    elif isinstance(data, np_type("ndarray")):
         src = from_buffer(data if shareable(data) and data.dtype.isnative else data.astype(data.dtype.newbyteorder("="), order="C"))
     else:
         y = from_sequence(data, code)
@@ -212,7 +211,7 @@ def tensor(data=REQUIRED, *, dtype=None, device=None, requires_grad=False):
     code = src.m.dtype if code < 0 else code
     on = check_new(None, requires_grad, code, "tensor")
     y = tensor_new()
-    y.mem = ops.op_clone(&y.m, &src.m, code, False)
+    adopt(y, ops.op_clone(&y.m, &src.m, code, False))
     return finish_new(y, on)
 
 
@@ -230,7 +229,7 @@ def as_tensor(data=REQUIRED, dtype=None, device=None):
     check_device(device)
     if isinstance(data, Tensor):
         y = <Tensor>data
-    elif isinstance(data, _numpy.ndarray) and shareable(data):
+    elif isinstance(data, np_type("ndarray")) and shareable(data):
         y = from_buffer(data)
     else:
         return tensor(data, dtype=dtype, device=device)
@@ -247,7 +246,7 @@ def from_numpy(ndarray=REQUIRED):
     ValueError
         Negative strides.
     """
-    if not isinstance(ndarray, _numpy.ndarray):
+    if not isinstance(ndarray, np_type("ndarray")):
         raise TypeError(f"from_numpy(): expected np.ndarray (got {kind_of(ndarray)})")
     return from_buffer(ndarray)
 
@@ -264,7 +263,7 @@ def frombuffer(buffer, *, dtype=REQUIRED, count=-1, offset=0, requires_grad=Fals
     code = dtype_code(dtype)
     on = check_new(None, requires_grad, code, "frombuffer")
     s, elements = storage_from_bytes(buffer, dtype_object(code), as_index(count, "frombuffer", "count"), as_index(offset, "frombuffer", "offset"))
-    y.mem = s
+    adopt(y, s)
     d.n = 1
     d.v[0] = elements
     meta_contig(&y.m, 1, d.v, code)
@@ -277,7 +276,7 @@ def frombuffer(buffer, *, dtype=REQUIRED, count=-1, offset=0, requires_grad=Fals
 cdef Tensor filled(const Dims* d, object value, int code):
     cdef Tensor y = tensor_new()
     meta_contig(&y.m, d.n, d.v, code)
-    y.mem = meta_storage(&y.m)
+    adopt(y, meta_storage(&y.m))
     if value is not None and y.m.numel:
         ops.fill_number(&y.m, value)
     return y
@@ -285,7 +284,7 @@ cdef Tensor filled(const Dims* d, object value, int code):
 
 cdef Tensor filled_zero(const Dims* d, double value, int code):
     cdef Tensor y = tensor_new()
-    y.mem = ops.op_full(&y.m, d.n, d.v, value, code)
+    adopt(y, ops.op_full(&y.m, d.n, d.v, value, code))
     return y
 
 
@@ -297,7 +296,7 @@ cdef object as_fill(object v, str name):
     """The Python number that every element gets."""
     if isinstance(v, Tensor) and (<Tensor>v).m.ndim == 0:
         return (<Tensor>v).item()
-    if isinstance(v, _numpy.generic):
+    if isinstance(v, np_type("generic")):
         v = v.item()
     if not isinstance(v, (int, float)):
         wrong_type(v, name, "fill_value", "Number")
@@ -370,7 +369,7 @@ cdef Tensor like(object input, object value, object dt, object device, object re
     cdef int code = t.m.dtype if dt is None else dtype_code(dt)
     cdef bint on = check_new(device, requires_grad, code, name)
     meta_dense_like(&y.m, &t.m, code)
-    y.mem = meta_storage(&y.m)
+    adopt(y, meta_storage(&y.m))
     if value is not None and y.m.numel:
         ops.fill_number(&y.m, value)
     return finish_new(y, on)
@@ -380,7 +379,7 @@ cdef object as_bound(object v, str arg):
     """A number of a range, as Python has it."""
     if isinstance(v, Tensor) and (<Tensor>v).m.ndim == 0:
         return (<Tensor>v).item()
-    if not isinstance(v, (int, float, _numpy.number)):
+    if not (isinstance(v, (int, float)) or isinstance(v, np_type("number"))):
         wrong_type(v, "arange", arg, "Number")
     return v
 
@@ -395,9 +394,9 @@ def arange(start=REQUIRED, end=None, step=1, *, dtype=None, device=None, require
     if dtype is not None:
         code = dtype_code(dtype)
     else:
-        code = default_dtype() if _py.any(isinstance(v, (float, _numpy.floating)) for v in (start, end, step)) else INT64
+        code = default_dtype() if _py.any(isinstance(v, float) or isinstance(v, np_type("floating")) for v in (start, end, step)) else INT64
     on = check_new(device, requires_grad, code, "arange")
-    y.mem = ops.op_arange(&y.m, start, end, step, code)
+    adopt(y, ops.op_arange(&y.m, start, end, step, code))
     return finish_new(y, on)
 
 
@@ -410,7 +409,7 @@ def linspace(start=REQUIRED, end=REQUIRED, steps=REQUIRED, *, dtype=None, device
     if n < 0:
         raise RuntimeError(f"linspace(): number of steps must be non-negative, got {n}")
     on = check_new(device, requires_grad, code, "linspace")
-    y.mem = ops.op_linspace(&y.m, first, last, n, code)
+    adopt(y, ops.op_linspace(&y.m, first, last, n, code))
     return finish_new(y, on)
 
 
@@ -422,7 +421,7 @@ def eye(n=REQUIRED, m=None, *, dtype=None, device=None, requires_grad=False):
     if rows < 0 or columns < 0:
         raise RuntimeError(f"eye(): n and m must be greater or equal to 0, got {rows} and {columns}")
     on = check_new(device, requires_grad, code, "eye")
-    y.mem = ops.op_eye(&y.m, rows, columns, code)
+    adopt(y, ops.op_eye(&y.m, rows, columns, code))
     return finish_new(y, on)
 
 
@@ -500,7 +499,7 @@ def randperm(n=REQUIRED, *, generator=None, dtype=None, device=None, requires_gr
     if length < 0:
         raise RuntimeError(f"randperm(): n must be non-negative, got {length}")
     on = check_new(device, requires_grad, code, "randperm")
-    y.mem = ops.op_randperm(&y.m, length, code, generator_of(generator, "randperm"))
+    adopt(y, ops.op_randperm(&y.m, length, code, generator_of(generator, "randperm")))
     return finish_new(y, on)
 
 

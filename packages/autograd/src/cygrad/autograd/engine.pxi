@@ -18,7 +18,7 @@ cdef struct Row:                 # a target's state in one pass
 
 cdef extern from *:
     """
-    static __thread void* cyg_pass = 0;      /* the innermost running pass of this thread, borrowed */
+    static __thread void* cyg_pass __attribute__((tls_model("initial-exec"))) = 0;      /* the innermost running pass of this thread, borrowed */
     """
     void* cyg_pass
 

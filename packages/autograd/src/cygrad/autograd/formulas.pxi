@@ -53,7 +53,7 @@ cdef double count(const Dims* d, uint64_t mask) noexcept:
 
 cdef Tensor zeros_of(int nd, const int64_t* sizes, int code):
     cdef Tensor y = tensor_new()
-    y.mem = ops.op_full(&y.m, nd, sizes, 0.0, code)
+    adopt(y, ops.op_full(&y.m, nd, sizes, 0.0, code))
     return y
 
 
@@ -102,7 +102,7 @@ cdef Tensor op_contiguous(Tensor x):
     if x.m.flags & CONTIGUOUS:
         return x
     y = tensor_new()
-    y.mem = ops.op_clone(&y.m, &x.m, x.m.dtype, True)
+    adopt(y, ops.op_clone(&y.m, &x.m, x.m.dtype, True))
     if cyg_mode == 0 and needs(x):
         n = node_new(&OPS[OP_CLONE])
         set_edge(n, 0, x)
@@ -114,7 +114,7 @@ cdef Tensor op_clone(Tensor x):
     """A copy in the layout of a dense x."""
     cdef Tensor y = tensor_new()
     cdef Node n
-    y.mem = ops.op_clone(&y.m, &x.m, x.m.dtype, False)
+    adopt(y, ops.op_clone(&y.m, &x.m, x.m.dtype, False))
     if cyg_mode == 0 and needs(x):
         n = node_new(&OPS[OP_CLONE])
         set_edge(n, 0, x)
@@ -162,7 +162,7 @@ cdef Tensor expand_reduced(Tensor g, const Dims* sizes, uint64_t mask, bint keep
             k += 1
     y = tensor_new()
     meta_strided(&y.m, sizes.n, sizes.v, strides, g.m.dtype, g.m.data)
-    y.mem = g.mem
+    adopt(y, g.mem)
     return y
 
 
@@ -261,7 +261,7 @@ cdef Tensor products_of_others(Tensor x):
 
 cdef Tensor ones_same(Tensor t):
     cdef Tensor y = tensor_new()
-    y.mem = ops.op_full(&y.m, t.m.ndim, t.m.sizes, 1.0, t.m.dtype)
+    adopt(y, ops.op_full(&y.m, t.m.ndim, t.m.sizes, 1.0, t.m.dtype))
     return y
 
 
@@ -343,7 +343,7 @@ cdef Tensor op_cat(list xs, int64_t dim):
             t = <Tensor>xs[k]
             ms[k] = &t.m
             recorded = recorded or needs(t)
-        y.mem = ops.op_cat(&y.m, ms, count, dim)
+        adopt(y, ops.op_cat(&y.m, ms, count, dim))
     finally:
         free(ms)
     if recorded and cyg_mode == 0:

@@ -2,7 +2,7 @@
 # A key is read left to right into a chain of views; tensors among it are collected and applied at the end in one index operation.
 
 cdef bint is_index_list(object k):
-    return isinstance(k, (list, tuple, _numpy.ndarray, range))
+    return isinstance(k, (list, tuple, range)) or isinstance(k, np_type("ndarray"))
 
 
 cdef Tensor index_tensor(object k):
@@ -10,7 +10,7 @@ cdef Tensor index_tensor(object k):
     cdef Tensor t
     if isinstance(k, Tensor):
         t = <Tensor>k
-    elif isinstance(k, _numpy.ndarray):
+    elif isinstance(k, np_type("ndarray")):
         t = tensor(k)
     else:
         t = from_sequence(k, -1 if len(k) else INT64)
@@ -141,7 +141,7 @@ cdef list mask_indices(Tensor mask):
     """A bool mask of several dimensions as one int64 index for each."""
     cdef Tensor rows = tensor_new()
     cdef int i
-    rows.mem = ops.op_nonzero(&rows.m, &mask.m)
+    adopt(rows, ops.op_nonzero(&rows.m, &mask.m))
     return [op_contiguous(op_select(rows, 1, i)) for i in range(mask.m.ndim)]
 
 
@@ -218,7 +218,7 @@ cdef Tensor alias_view(Tensor x):
 cdef int set_item(Tensor x, object key, object value) except -1:
     cdef list tensors = []
     cdef Tensor y, v
-    if isinstance(value, _numpy.integer):
+    if isinstance(value, np_type("integer")):
         value = int(value)
     if not isinstance(value, (Tensor, int, float)):
         raise TypeError(f"can't assign a {kind_of(value)} to a torch.{dtype_word(x.m.dtype)}Tensor: wanted a number or a Tensor")
@@ -315,7 +315,7 @@ cdef Tensor op_index(Tensor x, list tensors):
     cdef Meta* at[64]
     cdef Node n
     cdef int count = index_pointers(x, tensors, at)
-    y.mem = ops.op_index(&y.m, &x.m, at, count)
+    adopt(y, ops.op_index(&y.m, &x.m, at, count))
     if cyg_mode == 0 and needs(x):
         n = node_new(&OPS[OP_INDEX])
         set_edge(n, 0, x)

@@ -5,7 +5,7 @@ cdef extern from *:
     #if defined(_MSC_VER)
     static __declspec(thread) int cyg_mode = 0;
     #else
-    static __thread int cyg_mode = 0;
+    static __thread int cyg_mode __attribute__((tls_model("initial-exec"))) = 0;   /* no call to find it */
     #endif
     """
     int cyg_mode

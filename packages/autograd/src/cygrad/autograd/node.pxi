@@ -28,11 +28,11 @@ cdef class NodeExtra:
 
 @cython.final
 cdef class SizesBlock:
-    # owned by the NodeExtra of a node whose output has more than INLINE dimensions
-    cdef int64_t* at
+    # owned by a Tensor, or by the NodeExtra of a node, of more than INLINE dimensions
+    cdef Meta meta             # holds the block, nothing else
 
     def __dealloc__(self):
-        free(self.at)
+        meta_clear(&self.meta)
 
 
 @cython.final
@@ -230,7 +230,7 @@ cdef Tensor alias_of(Tensor t):
     """The same elements in a tensor without history; shares storage and version."""
     cdef Tensor y = tensor_new()
     meta_like(&y.m, &t.m)
-    y.mem = t.mem
+    adopt(y, t.mem)
     y.flags = t.flags & UNCOUNTED
     return y
 

@@ -7,11 +7,34 @@ cdef inline Tensor tensor_new():
     return Tensor.__new__(Tensor)
 
 
+cdef inline int adopt(Tensor y, Storage s) except -1:
+    """y, whose Meta is filled, lives in s. Nothing else may set y.mem: here a sizes block gets its owner."""
+    y.mem = s
+    return own_sizes(y) if y.m.ndim > INLINE else 0
+
+
+cdef int own_sizes(Tensor y) except -1:
+    """A Tensor has no __dealloc__ (Cython would save and restore the exception state around it, 10 ns a tensor): an object of its
+    own frees the block."""
+    cdef SizesBlock block = SizesBlock.__new__(SizesBlock)
+    block.meta.sizes = y.m.sizes
+    block.meta.ndim = y.m.ndim
+    y.wide = block
+    return 0
+
+
+cdef int tensor_empty(Tensor y) except -1:
+    """Makes y's Meta empty, to be filled anew."""
+    memset(&y.m, 0, sizeof(Meta))
+    y.wide = None
+    return 0
+
+
 cdef Tensor empty_rowmajor(const Meta* like, int code):
     """Uninitialised, row-major, shape of `like`."""
     cdef Tensor y = tensor_new()
     cdef Meta* m = &y.m
-    cdef int i, d = like.ndim
+    cdef int d = like.ndim
     if d > INLINE:
         meta_contig(m, d, like.sizes, code)
     else:                                # strides too are the input's: they differ only in dimensions of size 1, as in PyTorch
@@ -21,10 +44,8 @@ cdef Tensor empty_rowmajor(const Meta* like, int code):
         m.flags = CONTIGUOUS | DENSE
         m.sizes = m.inl
         m.strides = m.inl + INLINE
-        for i in range(d):
-            m.inl[i] = like.sizes[i]
-            m.inl[INLINE + i] = like.strides[i]
-    y.mem = storage_new(like.numel * ITEMSIZE[code])
+        memcpy(m.inl, like.inl, sizeof(m.inl))
+    adopt(y, storage_new(like.numel * ITEMSIZE[code]))
     m.data = y.mem.ptr
     return y
 
@@ -213,7 +234,7 @@ cdef Tensor cast_data(Tensor t, int code):
     if t.m.dtype == code:
         return t
     y = tensor_new()
-    y.mem = ops.op_clone(&y.m, &t.m, code, False)
+    adopt(y, ops.op_clone(&y.m, &t.m, code, False))
     return y
 
 
@@ -262,7 +283,7 @@ cdef Tensor pointwise(int op, int nin, Tensor a, Tensor b, Tensor c, const doubl
     if target is None:
         y = tensor_new()
         meta_joint(&y.m, ms + 1, nin, nd, sizes, out_code)
-        y.mem = meta_storage(&y.m)
+        adopt(y, meta_storage(&y.m))
         run_iter(o.row[code], &y.m, ms, nin, nd, sizes, attr)
         if recording() and needs_grad(a, b, c):
             record(o, y, a, b, c, attr, 0)
@@ -276,7 +297,7 @@ cdef int check_guard(const OpInfo* o, Tensor b) except -1:
     cdef Tensor bad, any_bad
     bad = binary(OP_EQ if o.guard == GUARD_DIVISOR else OP_LT, b, scalar_tensor(0, b.m.dtype))
     any_bad = tensor_new()
-    any_bad.mem = ops.op_any(&any_bad.m, &bad.m, full_mask(bad), False)
+    adopt(any_bad, ops.op_any(&any_bad.m, &bad.m, full_mask(bad), False))
     if ops.item(&any_bad.m):
         if o.guard == GUARD_DIVISOR:
             raise RuntimeError(f"ZeroDivisionError: {o.name.decode().lower()} of integers by zero")
@@ -328,7 +349,7 @@ cdef int write_in_place(const OpInfo* o, int code, int out_code, Tensor x, Tenso
     else:
         temp = tensor_new()
         meta_contig(&temp.m, nd, sizes, out_code)
-        temp.mem = meta_storage(&temp.m)
+        adopt(temp, meta_storage(&temp.m))
         run_iter(o.row[code], &temp.m, ms, nin, nd, sizes, attr)
         ops.copy_into(&x.m, &temp.m)
     bump(x, o.id)
@@ -392,7 +413,7 @@ cdef Tensor fused(int kid, int nin, Tensor a, Tensor b, Tensor c, Tensor d, int 
     nd = broadcast_shapes(ms + 1, nin, sizes)
     y = tensor_new()
     meta_joint(&y.m, ms + 1, nin, nd, sizes, code)
-    y.mem = meta_storage(&y.m)
+    adopt(y, meta_storage(&y.m))
     run_iter(f, &y.m, ms, nin, nd, sizes, attr)
     return y
 
@@ -403,7 +424,7 @@ cdef Tensor scalar_tensor(double value, int code):
     """A 0-d tensor that counts as a Python number in promotion."""
     cdef Tensor y = tensor_new()
     meta_contig(&y.m, 0, NULL, code)
-    y.mem = meta_storage(&y.m)
+    adopt(y, meta_storage(&y.m))
     y.flags = WRAPPED
     if code == FLOAT32:
         (<float*>y.m.data)[0] = <float>value
@@ -437,7 +458,7 @@ cdef Tensor wrap(object v, Tensor t, bint exact):
             code = INT64
         y = tensor_new()
         meta_contig(&y.m, 0, NULL, INT64)
-        y.mem = meta_storage(&y.m)
+        adopt(y, meta_storage(&y.m))
         (<int64_t*>y.m.data)[0] = int_value(v)
         if code != INT64:
             y = cast_data(y, code)

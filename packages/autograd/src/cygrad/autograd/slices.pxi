@@ -175,7 +175,7 @@ cdef Tensor as_strided_backward(Tensor g, tuple view, tuple base):
         meta_strided(&part, sizes.n, sizes.v, strides.v, g.m.dtype, times.m.data + (base[2] - low) * ITEMSIZE[g.m.dtype])
         try:
             ones = tensor_new()
-            (<Tensor>ones).mem = ops.op_full(&(<Tensor>ones).m, sizes.n, sizes.v, 1.0, g.m.dtype)
+            adopt((<Tensor>ones), ops.op_full(&(<Tensor>ones).m, sizes.n, sizes.v, 1.0, g.m.dtype))
             add_overlapping(&part, &(<Tensor>ones).m)
         finally:
             meta_clear(&part)
@@ -253,8 +253,9 @@ cdef Tensor copy_of(Tensor g, const Dims* sizes, const Dims* strides):
     block.n = 1
     block.v[0] = reach
     y = zeros_of(1, block.v, g.m.dtype)
-    meta_clear(&y.m)
+    tensor_empty(y)
     meta_strided(&y.m, sizes.n, sizes.v, strides.v, g.m.dtype, y.mem.ptr)
+    adopt(y, y.mem)
     ops.copy_into(&y.m, &g.m)
     if cyg_mode == 0 and needs(g):
         n = node_new(&OPS[OP_CLONE])

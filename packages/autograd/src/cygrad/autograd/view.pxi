@@ -5,7 +5,7 @@
 
 cdef inline int view_begin(Tensor y, Tensor x) noexcept:
     """y, whose Meta is set, becomes a view of x."""
-    y.mem = x.mem
+    adopt(y, x.mem)
     y.flags = x.flags & UNCOUNTED
     y.base = x.base if x.base is not None else x
     y.view_version = x.mem.version
@@ -65,7 +65,7 @@ cdef Tensor history_alias(Tensor x, bint copied):
     cdef Tensor y
     if copied:
         y = tensor_new()
-        y.mem = ops.op_clone(&y.m, &x.m, x.m.dtype, False)
+        adopt(y, ops.op_clone(&y.m, &x.m, x.m.dtype, False))
     else:
         y = alias_of(x)
     if needs(x):
@@ -106,20 +106,19 @@ cdef int rebase(Tensor x, Node n) except -1:
     return 0
 
 
-cdef int shape_output(Node n, Meta* m) except -1:
+cdef inline int shape_output(Node n, Meta* m) except -1:
     cdef int i
     cdef SizesBlock block
     if m.ndim <= INLINE:
         n.osizes = n.oinl
+        memcpy(n.oinl, m.inl, sizeof(n.oinl))
     else:
         block = SizesBlock.__new__(SizesBlock)
-        block.at = <int64_t*>malloc(m.ndim * sizeof(int64_t))
-        if block.at == NULL:
-            raise MemoryError()
+        meta_alloc(&block.meta, m.ndim)
         extra(n).owned = block
-        n.osizes = block.at
-    for i in range(m.ndim):
-        n.osizes[i] = m.sizes[i]
+        n.osizes = block.meta.sizes
+        for i in range(m.ndim):
+            n.osizes[i] = m.sizes[i]
     n.ondim = m.ndim
     n.odtype = m.dtype
     return 0

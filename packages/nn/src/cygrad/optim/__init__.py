@@ -1,5 +1,9 @@
 """Optimizers: they update parameters from their gradients."""
 
+from cygrad.storage.parts import require
+
+require("autograd")
+
 from cygrad.optim.adam import Adam, AdamW
 from cygrad.optim.optimizer import Optimizer
 from cygrad.optim.sgd import SGD

@@ -7,7 +7,7 @@ from libc.math cimport pow, sqrt
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
 
-from cygrad.autograd._core cimport Tensor, bump, optimizer_op, tensor_new
+from cygrad.autograd._core cimport Tensor, adopt, bump, optimizer_op, tensor_new
 from cygrad.optim._job cimport ADAM_UPDATE, N_UPDATES, SGD_UPDATE, AdamRule, Job, SgdRule, Update
 from cygrad.storage.core cimport (
     CONTIGUOUS, DENSE, FLOAT32, FLOAT64, GRAIN, Meta, dtype_object, has_internal_overlap, meta_same_shape, shape_tuple)
@@ -99,7 +99,7 @@ cdef class Batch:
         if flat or t.m.flags & CONTIGUOUS:
             return t.m.data
         cdef Tensor copy = tensor_new()
-        copy.mem = op_clone(&copy.m, &t.m, t.m.dtype, True)
+        adopt(copy, op_clone(&copy.m, &t.m, t.m.dtype, True))
         self.alive.append(copy)
         if written:
             self.staged.append((t, copy))

@@ -130,9 +130,10 @@ def op_kernel(row):
         lines += [f"    if {cast} >= 0 and {cast} != {inputs[0]}.m.dtype:", f"        {inputs[0]} = op_cast({inputs[0]}, {cast})"]
     call = f"ops.op_{row.kernel}({', '.join([f'&{o}.m' for o in outs] + args)})"
     if len(outs) == 1:
-        lines.append(f"    {outs[0]}.mem = {call}")
+        lines.append(f"    adopt({outs[0]}, {call})")
     else:
-        lines.append(f"    {', '.join(o + '.mem' for o in outs)} = {call}")
+        lines.append(f"    memories = {call}")
+        lines += [f"    adopt({o}, memories[{i}])" for i, o in enumerate(outs)]
     if row.grad:
         lines += record_lines(row, outs[0])
     lines.append(f"    return {', '.join(outs)}")

@@ -1,0 +1,14 @@
+"""One function gives a tensor its memory: it is also where a block of more than five sizes gets its owner."""
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_only_adopt_sets_the_memory_of_a_tensor():
+    writers = []
+    for pattern in ("packages/*/src/**/*.px[di]", "packages/*/src/**/*.pyx", "packages/*/src/**/*.pxi.in", "packages/storage/src/**/opgen/*.py"):
+        for path in ROOT.glob(pattern):
+            writers += [(path.name, line.strip()) for line in path.read_text().splitlines() if re.search(r"\.mem = ", line)]
+    assert writers == [("opcall.pxi", "y.mem = s")]
