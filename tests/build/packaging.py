@@ -43,6 +43,16 @@ for statement in ("import cygrad.{name}", "from cygrad import {name}", "cygrad.{
     else:
         raise AssertionError(statement + " worked")
 """
+WITHOUT_AUTOGRAD = """
+import cygrad.storage
+for name in ("nn", "optim", "utils", "utils.data"):
+    try:
+        exec("import cygrad." + name)
+    except ImportError as error:
+        assert "pip install cygrad-autograd" in str(error), (name, error)
+    else:
+        raise AssertionError("cygrad." + name + " worked")
+"""
 
 
 def run(*command, cwd):
@@ -89,12 +99,14 @@ def together(room, checkout, pip):
     env.check(EVERYTHING_WORKS)
     env.pip("uninstall", "-y", "cygrad-tools")
     env.check(MISSING.format(name="tools", package="tools") + "import cygrad.nn")
-    env.pip("uninstall", "-y", "cygrad-nn")
-    for name in ("nn", "optim"):
-        env.check(MISSING.format(name=name, package="nn"))
     env.pip("uninstall", "-y", "cygrad-autograd")
+    env.check(WITHOUT_AUTOGRAD)
     env.check(STORAGE_WORKS)
-    env.pip("uninstall", "-y", "cygrad-storage")
+    env.pip("uninstall", "-y", "cygrad-nn")
+    env.pip("install", "--no-deps", "./packages/autograd", cwd=checkout)
+    for name in ("nn", "optim", "utils"):
+        env.check(MISSING.format(name=name, package="nn"))
+    env.pip("uninstall", "-y", "cygrad-autograd", "cygrad-storage")
     left = [p for p in env.room.glob("venv/lib/*/site-packages/cygrad/**/*") if p.is_file()]
     assert not left, f"left over after uninstalling: {left}"
 

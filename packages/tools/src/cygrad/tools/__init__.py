@@ -5,6 +5,10 @@ Everything is loaded when it is first asked for, so that importing this package 
 
 from importlib import import_module
 
+from cygrad.storage.parts import require
+
+require("autograd")
+
 __all__ = ["gradcheck", "graph", "show_storage", "storage_picture"]
 
 _MODULES = ("gradcheck", "graph", "storage_picture")
