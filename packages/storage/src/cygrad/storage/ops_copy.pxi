@@ -6,7 +6,7 @@ cdef enum:
     # A tile of a transposed copy: rows along the source's contiguous dimension, so that cache lines are read once.
     # It goes through a dense block, so that strides of 2**k evict nothing.
     TILE_ROWS = 64
-    TILE_COLUMNS = 32
+    TILE_COLUMNS = 64
 
 
 cdef void copy_bytes(char* y, const char* x, int64_t n) noexcept:

@@ -5,6 +5,18 @@
 include "_types.pxi"
 include "_hand_ids.pxi"
 
+cdef extern from *:
+    """
+    /* Whether a strided source is read in vectors for a result of stride sy: 1.4 times as fast as one by one with AVX-512,
+       and 1.5 times slower without. A macro, because a run-time test changes how GCC versions the loop after it. */
+    #ifdef __AVX512F__
+    #define cyg_gathers(sy, size) ((sy) == (int64_t)(size))
+    #else
+    #define cyg_gathers(sy, size) 0
+    #endif
+    """
+    bint gathers "cyg_gathers"(int64_t sy, size_t size) noexcept nogil
+
 ctypedef fused source:
     bool_t
     uint8_t
@@ -61,6 +73,9 @@ cdef void cast_loop(element** p, const int64_t* st, int64_t n, const source* att
         else:
             for i in range(n):
                 (<element*> (<char*> y + i * sy))[0] = v
+    elif gathers(sy, sizeof(element)):
+        for i in range(n):
+            y[i] = convert[source, element]((<source*> (<char*> x + i * sx))[0], v)
     else:
         for i in range(n):
             (<element*> (<char*> y + i * sy))[0] = convert[source, element]((<source*> (<char*> x + i * sx))[0], v)
