@@ -1,6 +1,6 @@
 """Tensor memory without gradients: storages, shapes and strides, element types, broadcasting loops, kernels."""
 
-from . import _openmp  # noqa: F401  before everything else that loads core
+from . import _openmp  # before everything else that loads core
 from .array import Array
 from .core import (
     Size,
