@@ -216,3 +216,11 @@ def test_text_equals_that_of_pytorch(array, options, records, flip):
         finally:
             set_options(profile="default")
     assert texts[1] == texts[0]
+
+
+def test_pairs_are_printed_with_their_names():
+    pair = cygrad.tensor([[1.0, 3.0], [2.0, 0.0]]).max(1)
+    assert repr(pair) == "torch.return_types.max(\nvalues=tensor([3., 2.]),\nindices=tensor([1, 0]))"
+    values, indices = pair
+    assert values is pair.values
+    assert indices.tolist() == [1, 0]

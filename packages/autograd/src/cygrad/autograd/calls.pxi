@@ -1,22 +1,7 @@
 # calls: public functions whose meaning depends on what they are given, or that are made of other operations. May use: all above.
 # Methods in tensor.pxi call these.
 
-from collections import namedtuple as _namedtuple
-
-
-def _pair(name, fields):
-    """A named tuple that prints as PyTorch's return types do."""
-    base = _namedtuple(name, fields)
-    text = "torch.return_types." + name
-
-    def __repr__(self):
-        return text + "(\n" + ",\n".join(f"{f}={v!r}" for f, v in zip(fields, self)) + ")"
-
-    return type(name, (base,), {"__repr__": __repr__, "__slots__": (), "__module__": "cygrad.return_types"})
-
-
-_max_pair = _pair("max", ("values", "indices"))
-_min_pair = _pair("min", ("values", "indices"))
+from cygrad import return_types as _return_types
 
 
 def max(Tensor input not None, dim=None, keepdim=False, *, other=None):
@@ -27,7 +12,7 @@ def max(Tensor input not None, dim=None, keepdim=False, *, other=None):
         return op_maximum(input, as_tensor_arg(other, "max", "other"))
     if dim is None:
         return op_max_all(input, full_mask(input), False)
-    return _max_pair(*op_max_dim(input, wrap_dim(as_index(dim, "max", "dim"), input.m.ndim), as_flag(keepdim, "max", "keepdim")))
+    return _return_types.max(*op_max_dim(input, wrap_dim(as_index(dim, "max", "dim"), input.m.ndim), as_flag(keepdim, "max", "keepdim")))
 
 
 def min(Tensor input not None, dim=None, keepdim=False, *, other=None):
@@ -38,7 +23,7 @@ def min(Tensor input not None, dim=None, keepdim=False, *, other=None):
         return op_minimum(input, as_tensor_arg(other, "min", "other"))
     if dim is None:
         return op_min_all(input, full_mask(input), False)
-    return _min_pair(*op_min_dim(input, wrap_dim(as_index(dim, "min", "dim"), input.m.ndim), as_flag(keepdim, "min", "keepdim")))
+    return _return_types.min(*op_min_dim(input, wrap_dim(as_index(dim, "min", "dim"), input.m.ndim), as_flag(keepdim, "min", "keepdim")))
 
 
 cdef double correction_of(object unbiased, object correction, str name) except? -1.25:
