@@ -87,6 +87,8 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
         allow_unused = True
     outputs = _sequence(outputs, "outputs")
     inputs = _sequence(inputs, "inputs")
+    if not inputs:
+        raise RuntimeError("`inputs` of grad() cannot be empty: name at least one tensor")
     result = run_grad(outputs, inputs, _gradients(grad_outputs, outputs, "grad_outputs"), retain_graph, create_graph, bool(allow_unused))
     if materialize_grads:
         from ._core import zeros_like

@@ -152,7 +152,12 @@ cdef Tensor as_operand(object v, Tensor beside, int op, str name, str arg):
 
 cdef Tensor as_single(object v, Tensor beside, int op, str name, str arg):
     """A number, or a tensor without dimensions."""
-    cdef Tensor t = as_operand(v, beside, op, name, arg)
+    cdef Tensor t
+    if not isinstance(v, Tensor):
+        if wrap(v, beside, False) is None:
+            wrong_type(v, name, arg, "Tensor or number")
+        return full((), v, dtype=dtype_object(beside.m.dtype))
+    t = <Tensor>v
     if t.m.ndim:
         raise RuntimeError(f"{name}(): argument '{arg}' must be a number or a 0-dimensional tensor, but has {t.m.ndim} dimension(s): shape "
                            f"{list(shape_tuple(&t.m))}")

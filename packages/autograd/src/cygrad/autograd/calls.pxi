@@ -336,7 +336,7 @@ def split(Tensor tensor not None, split_size_or_sections, dim=0):
     size = as_index(split_size_or_sections, "split", "split_size_or_sections")
     total = tensor.m.sizes[k]
     if size < 0 or (size == 0 and total):
-        raise RuntimeError(f"split expects split_size be non-negative and nonzero for a nonempty dimension, but got split_size={size}")
+        raise RuntimeError(f"split_size must be at least 1 (or 0 if the dimension is empty), but got split_size={size} for dimension {k} of size {total}")
     return split_evenly(tensor, size, k)
 
 

@@ -129,7 +129,7 @@ cdef int64_t integer(object v, int code) except? -1:
     i = PyLong_AsLongLongAndOverflow(n, &overflow)
     if overflow and PyLong_CheckExact(v):
         raise ValueError(f"tensor(): Overflow when unpacking long long: {v} needs more than 64 bits")
-    if overflow or not int_fits(-n if code == UINT8 and i < 0 else n, code):
+    if overflow or not int_fits(-n if code == UINT8 and i < 0 and not isinstance(v, float) else n, code):
         raise RuntimeError(f"value cannot be converted to type {dtype_object(code).name} without overflow: {v}")
     return i
 

@@ -1,6 +1,17 @@
 # entry: backward() and grad(), from what users pass to a pass of the engine. May use: engine, args, tensor.
 
 
+cdef list sole_gradient(object g):
+    """The gradient of one root, which may come in a sequence."""
+    cdef list grads = list(g) if isinstance(g, (list, tuple)) else [g]
+    for one in grads:
+        if one is not None and not isinstance(one, Tensor):
+            raise TypeError(f"gradients can be either Tensors or None, but got {kind_of(one)}")
+    if len(grads) != 1:
+        raise RuntimeError(f"got 1 tensor and {len(grads)} gradients")
+    return grads
+
+
 cdef Tensor first_gradient(Tensor t, object g, int i, bint create):
     """The gradient that a root starts from: given, or 1 for a tensor of one element."""
     if g is None:

@@ -220,7 +220,9 @@ cdef int set_item(Tensor x, object key, object value) except -1:
     cdef Tensor y, v
     if isinstance(value, np_type("integer")):
         value = int(value)
-    if not isinstance(value, (Tensor, int, float)):
+    if PyLong_CheckExact(value):
+        as_index(value, "__setitem__", "value")
+    elif not isinstance(value, (Tensor, int, float)):
         raise TypeError(f"can't assign a {kind_of(value)} to a torch.{dtype_word(x.m.dtype)}Tensor: wanted a number or a Tensor")
     if isinstance(key, list) and holds_indices(key):
         key = tuple(key)
@@ -381,7 +383,7 @@ cdef tuple op_unbind(Tensor x, int64_t dim):
     cdef list parts = []
     cdef Tensor y
     if x.m.ndim == 0:
-        raise RuntimeError("unbind(): dimension specified as 0 but tensor has no dimensions")
+        raise IndexError("unbind(): Dimension specified as 0 but tensor has no dimensions")
     dim = wrap_dim(dim, x.m.ndim)
     for i in range(x.m.sizes[dim]):
         y = tensor_new()

@@ -294,15 +294,17 @@ cdef Tensor pointwise(int op, int nin, Tensor a, Tensor b, Tensor c, const doubl
 
 cdef int check_guard(const OpInfo* o, Tensor b) except -1:
     """Integers whose result does not exist."""
-    cdef Tensor bad, any_bad
+    cdef Tensor bad, any_bad, least
     bad = binary(OP_EQ if o.guard == GUARD_DIVISOR else OP_LT, b, scalar_tensor(0, b.m.dtype))
     any_bad = tensor_new()
     adopt(any_bad, ops.op_any(&any_bad.m, &bad.m, full_mask(bad), False))
     if ops.item(&any_bad.m):
         if o.guard == GUARD_DIVISOR:
             raise RuntimeError(f"ZeroDivisionError: {o.name.decode().lower()} of integers by zero")
-        raise RuntimeError(f"Integers to negative integer powers are not allowed: {o.name.decode().lower()} got a negative exponent "
-                           f"for dtype {dtype_object(b.m.dtype)}")
+        least = tensor_new()
+        least.mem = ops.op_amin(&least.m, &b.m, full_mask(b), False)
+        raise RuntimeError(f"Integers to negative integer powers are not allowed: {o.name.decode().lower()} of {dtype_object(b.m.dtype)} got the exponent "
+                           f"{ops.item(&least.m)}")
     return 0
 
 

@@ -129,7 +129,7 @@ cdef Tensor op_as_strided(Tensor x, const Dims* sizes, const Dims* strides, int6
     cdef Tensor y = tensor_new()
     cdef Node n
     if sizes.n != strides.n:
-        raise RuntimeError(f"as_strided: {sizes.n} sizes and {strides.n} strides were given; they must be equally many")
+        raise RuntimeError(f"as_strided: the {sizes.n} sizes {list(dims_tuple(sizes))} and {strides.n} strides {list(dims_tuple(strides))} must be equally many")
     view_as_strided(&y.m, &x.m, x.mem, sizes.n, sizes.v, strides.v, offset)
     view_begin(y, x)
     if cyg_mode == 0 and needs(x):

@@ -28,7 +28,10 @@ cdef dict ACCEPTED = {d.code: d for d in dtypes.values()}
 cdef str name_of(object obj):
     """How messages call what was given: ndarrays by their element type."""
     kind = getattr(obj, "dtype", None)
-    return type(obj).__name__ + ("" if kind is None else f" of type {kind}")
+    if kind is None:
+        return type(obj).__name__
+    scalar = getattr(getattr(kind, "type", None), "__name__", str(kind)).rstrip("_")
+    return f"{type(obj).__name__} of type {kind}" + ("" if scalar == str(kind) else f" ({scalar})")
 
 
 cdef int bad_type(object obj, str reason) except -1:

@@ -156,10 +156,10 @@ cdef object largest_integer(int code):
 cdef int64_t int_in_range(object value, int code) except? -1:
     """A Python integer or finite float as an integer dtype takes it.
 
-    As in PyTorch, an unsigned type also takes the negatives of its range, and wraps them.
+    As in PyTorch, an unsigned type also takes negative integers down to the negative of its range, and wraps them.
     """
     top = largest_integer(code)
-    bottom = -top if code == UINT8 else -top - 1
+    bottom = -top - 1 if code != UINT8 else -top if isinstance(value, int) else 0
     if not bottom <= value <= top:
         refuse_number(value, code)
     return <int64_t> int(value)

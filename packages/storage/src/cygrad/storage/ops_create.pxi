@@ -152,7 +152,7 @@ cdef int join_shape(int64_t* sizes, Meta** xs, int n, int64_t dim) except -2:
     cdef int i, d, at = -1
     for i in range(n):
         if xs[i].ndim == 0:
-            raise RuntimeError(f"cat: tensor {i} has no dimension to be joined along")
+            raise RuntimeError(f"cat: tensor {i} is zero-dimensional, and cannot be concatenated")
         if is_legacy_empty(xs[i]):
             continue
         if like == NULL:
@@ -161,8 +161,8 @@ cdef int join_shape(int64_t* sizes, Meta** xs, int n, int64_t dim) except -2:
             memcpy(sizes, like.sizes, like.ndim * sizeof(int64_t))
             continue
         if xs[i].ndim != like.ndim:
-            raise RuntimeError(f"cat: tensors must have the same number of dimensions, got shapes {shape_text(like)} "
-                               f"and {shape_text(xs[i])} (tensor {i})")
+            raise RuntimeError(f"cat: tensors must have the same number of dimensions, got {like.ndim} and {xs[i].ndim}: "
+                               f"shapes {shape_text(like)} and {shape_text(xs[i])} (tensor {i})")
         for d in range(like.ndim):
             if d != at and xs[i].sizes[d] != like.sizes[d]:
                 raise RuntimeError(f"cat: sizes must match except in dimension {at}: tensor {i} has shape "
@@ -178,7 +178,7 @@ cdef Storage op_cat(Meta* y, Meta** xs, int n, int64_t dim):
     cdef Meta part
     cdef Storage s
     if n == 0:
-        raise ValueError("cat: at least one tensor is wanted, got an empty list")
+        raise ValueError("cat: a non-empty list of tensors is wanted, got an empty one")
     code = xs[0].dtype
     for i in range(1, n):
         code = promote(code, xs[i].dtype)

@@ -34,7 +34,7 @@ cdef int check_index_dtype(str op, Meta* index) except -1:
 
 cdef int check_index_vector(str op, Meta* index) except -1:
     if index.ndim > 1:
-        raise IndexError(f"{op}: a 1-dimensional index is wanted, got shape {shape_text(index)}")
+        raise IndexError(f"{op}: the index is supposed to be a vector, got shape {shape_text(index)}")
     return 0
 
 
@@ -60,8 +60,8 @@ cdef Storage op_index_select(Meta* y, Meta* x, int64_t dim, Meta* index):
     try:
         bad = first_bad(<const int64_t*> held.data, n, 0, size_at(x, dim))
         if bad >= 0:
-            raise IndexError(f"index_select: index {(<const int64_t*> held.data)[bad]} is out of bounds for dimension "
-                             f"{dim} with size {size_at(x, dim)}; negative indices are not taken")
+            raise IndexError(f"index_select: index out of range: index {(<const int64_t*> held.data)[bad]} is out of "
+                             f"bounds for dimension {dim} with size {size_at(x, dim)}; negative indices are not taken")
         memcpy(sizes, x.sizes, x.ndim * sizeof(int64_t))
         if x.ndim:
             sizes[dim] = n
@@ -225,9 +225,9 @@ cdef int check_lookup(str op, Meta* x, int64_t dim, Meta* index, Meta* src) exce
     if index.numel == 0:
         return 0
     if max(index.ndim, 1) != max(x.ndim, 1) or (src != NULL and max(src.ndim, 1) != max(x.ndim, 1)):
-        source = f", source {shape_text(src)}" if src != NULL else ""
-        raise RuntimeError(f"{op}: as many dimensions as the tensor has are wanted, got index {shape_text(index)}"
-                           f"{source}, tensor {shape_text(x)}")
+        source = f", {src.ndim} in the source {shape_text(src)}" if src != NULL else ""
+        raise RuntimeError(f"{op}: as many dimensions as the tensor has are wanted, got {index.ndim} in the index "
+                           f"{shape_text(index)}{source}, {x.ndim} in the tensor {shape_text(x)}")
     for d in range(index.ndim):
         if d != dim and index.sizes[d] > size_at(x, d):
             raise RuntimeError(f"{op}: the index of shape {shape_text(index)} is larger than the tensor of shape "

@@ -240,15 +240,19 @@ cdef int check_same_dtype(str op, Meta* a, Meta* b) except -1:
 
 cdef int check_product(str op, Meta* a, Meta* b, int ndim) except -1:
     if a.ndim != ndim or b.ndim != ndim:
-        raise RuntimeError(f"{op}: two {ndim}-dimensional tensors are wanted, got shapes {shape_text(a)} and "
+        kind = "2D, matrices" if ndim == 2 else "3D, batches of matrices"
+        raise RuntimeError(f"{op}: two {ndim}-dimensional tensors ({kind}) are wanted, got shapes {shape_text(a)} and "
                            f"{shape_text(b)}")
     if ndim == 3 and a.sizes[0] != b.sizes[0]:
         raise RuntimeError(f"{op}: the batch sizes {a.sizes[0]} and {b.sizes[0]} differ (shapes {shape_text(a)} and "
                            f"{shape_text(b)})")
     if a.sizes[ndim - 1] != b.sizes[ndim - 2]:
+        hint = ""
+        if ndim == 3:
+            hint = f": the second's shape must start with {[a.sizes[0], a.sizes[2]]}, not {[b.sizes[0], b.sizes[1]]}"
         raise RuntimeError(f"{op}: mat1 and mat2 shapes cannot be multiplied ({a.sizes[ndim - 2]}x{a.sizes[ndim - 1]} "
                            f"and {b.sizes[ndim - 2]}x{b.sizes[ndim - 1]}): inner sizes {a.sizes[ndim - 1]} and "
-                           f"{b.sizes[ndim - 2]} differ")
+                           f"{b.sizes[ndim - 2]} differ{hint}")
     return check_same_dtype(op, a, b)
 
 
@@ -351,7 +355,8 @@ cdef Storage op_dot(Meta* y, Meta* a, Meta* b):
     cdef char* p[3]
     cdef Storage s
     if a.ndim != 1 or b.ndim != 1:
-        raise RuntimeError(f"dot: two 1-dimensional tensors are wanted, got shapes {shape_text(a)} and {shape_text(b)}")
+        raise RuntimeError(f"dot: two 1-dimensional tensors are wanted, but got {a.ndim}D and {b.ndim}D tensors, of "
+                           f"shapes {shape_text(a)} and {shape_text(b)}")
     if a.sizes[0] != b.sizes[0]:
         raise RuntimeError(f"dot: tensors of the same length are wanted, got {a.sizes[0]} and {b.sizes[0]} elements")
     check_same_dtype("dot", a, b)

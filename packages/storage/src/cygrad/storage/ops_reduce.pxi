@@ -396,7 +396,7 @@ cdef Storage op_prod(Meta* y, Meta* x, uint64_t mask, bint keepdim, int dtype):
 cdef Storage op_mean(Meta* y, Meta* x, uint64_t mask, bint keepdim, int dtype):
     cdef int code = dtype if dtype >= 0 else x.dtype
     if not is_float(code):
-        raise RuntimeError(f"mean: a floating dtype is wanted, got {name_of(code)}: convert the input or give dtype=")
+        raise RuntimeError(f"mean: a floating point dtype is wanted, got {name_of(code)}: convert the input or give dtype=")
     return reduce_cast(y, x, mask, keepdim, H_SUM, AS_MEAN, code, NAN)
 
 
@@ -493,20 +493,20 @@ cdef Storage op_all(Meta* y, Meta* x, uint64_t mask, bint keepdim):
 
 cdef Storage op_var(Meta* y, Meta* x, uint64_t mask, double correction, bint keepdim):
     if not is_float(x.dtype):
-        raise RuntimeError(f"var: a floating dtype is wanted, got {name_of(x.dtype)}")
+        raise RuntimeError(f"var: a floating point dtype is wanted, got {name_of(x.dtype)}")
     return reduce_to(y, x, mask, keepdim, H_VAR, AS_VAR, x.dtype, correction, NAN)
 
 
 cdef Storage op_std(Meta* y, Meta* x, uint64_t mask, double correction, bint keepdim):
     if not is_float(x.dtype):
-        raise RuntimeError(f"std: a floating dtype is wanted, got {name_of(x.dtype)}")
+        raise RuntimeError(f"std: a floating point dtype is wanted, got {name_of(x.dtype)}")
     return reduce_to(y, x, mask, keepdim, H_VAR, AS_STD, x.dtype, correction, NAN)
 
 
 cdef Storage op_norm(Meta* y, Meta* x, double p, uint64_t mask, bint keepdim):
     cdef int d
     if not is_float(x.dtype):
-        raise RuntimeError(f"norm: a floating dtype is wanted, got {name_of(x.dtype)}")
+        raise RuntimeError(f"norm: a floating point dtype is wanted, got {name_of(x.dtype)}")
     if p < 0 or p == INFINITY:
         for d in range(x.ndim):
             if mask >> d & 1 and x.sizes[d] == 0:

@@ -213,7 +213,8 @@ cdef int view_select(Meta* y, const Meta* x, int64_t dim, int64_t index) except 
     if i < 0:
         i += x.sizes[at]
     if i < 0 or i >= x.sizes[at]:
-        raise IndexError(f"index {index} is out of bounds for dimension {at} with size {x.sizes[at]}")
+        raise IndexError(f"index {index} is out of bounds for dimension {at} with size {x.sizes[at]} (the shape is "
+                         f"{listed(x.ndim, x.sizes)})")
     meta_open(y, x.ndim - 1, x.dtype, x.data + i * x.strides[at] * ITEMSIZE[x.dtype])
     for d in range(x.ndim - 1):
         y.sizes[d] = x.sizes[d + (d >= at)]
