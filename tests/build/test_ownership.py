@@ -8,7 +8,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def test_only_adopt_sets_the_memory_of_a_tensor():
     writers = []
-    for pattern in ("packages/*/src/**/*.px[di]", "packages/*/src/**/*.pyx", "packages/*/src/**/*.pxi.in", "packages/storage/src/**/opgen/*.py"):
-        for path in ROOT.glob(pattern):
-            writers += [(path.name, line.strip()) for line in path.read_text().splitlines() if re.search(r"\.mem = ", line)]
+    for pattern in ("*/src/**/*.px[di]", "*/src/**/*.pyx", "*/src/**/*.pxi.in", "storage/src/**/opgen/*.py"):
+        for path in (ROOT / "packages").glob(pattern):
+            lines = path.read_text().splitlines()
+            writers += [(path.name, line.strip()) for line in lines if re.search(r"\.mem = ", line)]
     assert writers == [("opcall.pxi", "y.mem = s")]

@@ -1,7 +1,8 @@
-"""Files and functions stay readable: at most 600 lines a file, 60 a function, and 20,000 lines of code in the whole product.
+"""Files and functions stay readable: at most 600 lines a file, 60 a function, and 20,000 lines of code in the product.
 
-A function's docstring is not counted: explaining more must not cost anything. Nor are docstrings, comments and empty lines of the product.
-The cap is there so that growth is a decision: whoever raises it says in the commit what the reader gets for it.
+A function's docstring is not counted: explaining more must not cost anything. Nor are docstrings, comments and empty
+lines of the product. The cap is there so that growth is a decision: whoever raises it says in the commit what the
+reader gets for it.
 """
 
 import ast

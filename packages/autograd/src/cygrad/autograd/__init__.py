@@ -7,7 +7,8 @@ from ._core import Tensor, run_backward, run_grad
 from .function import Function, FunctionCtx
 from .grad_mode import enable_grad, no_grad, set_grad_enabled
 
-__all__ = ["Function", "FunctionCtx", "backward", "enable_grad", "grad", "gradcheck", "gradgradcheck", "graph", "no_grad", "set_grad_enabled"]
+__all__ = ["Function", "FunctionCtx", "backward", "enable_grad", "grad", "gradcheck", "gradgradcheck", "graph",
+           "no_grad", "set_grad_enabled"]
 
 
 def _sequence(value, name):
@@ -28,7 +29,8 @@ def _gradients(grads, outputs, name):
         return (None,) * len(outputs)
     grads = (grads,) if isinstance(grads, Tensor) else tuple(grads)
     if len(grads) != len(outputs):
-        raise RuntimeError(f"got {len(outputs)} tensors and {len(grads)} gradients in {name}: one gradient (or None) for each tensor is wanted")
+        raise RuntimeError(f"got {len(outputs)} tensors and {len(grads)} gradients in {name}: one gradient (or None) "
+                           "for each tensor is wanted")
     return grads
 
 
@@ -80,20 +82,24 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
         An input is not part of the graph; see also `backward`.
     """
     if is_grads_batched:
-        raise NotImplementedError("grad(is_grads_batched=True) needs vmap, which this version does not have: call grad once for each row")
+        raise NotImplementedError("grad(is_grads_batched=True) needs vmap, which this version does not have: call grad "
+                                  "once for each row")
     if materialize_grads:
         if allow_unused is False:
-            raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
+            raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: "
+                             "allow_unused=False.")
         allow_unused = True
     outputs = _sequence(outputs, "outputs")
     inputs = _sequence(inputs, "inputs")
     if not inputs:
         raise RuntimeError("`inputs` of grad() cannot be empty: name at least one tensor")
-    result = run_grad(outputs, inputs, _gradients(grad_outputs, outputs, "grad_outputs"), retain_graph, create_graph, bool(allow_unused))
+    weights = _gradients(grad_outputs, outputs, "grad_outputs")
+    result = run_grad(outputs, inputs, weights, retain_graph, create_graph, bool(allow_unused))
     if materialize_grads:
         from ._core import zeros_like
 
-        result = tuple(zeros_like(x, requires_grad=True) if g is None else g for g, x in zip(result, inputs, strict=True))
+        pairs = zip(result, inputs, strict=True)
+        result = tuple(zeros_like(x, requires_grad=True) if g is None else g for g, x in pairs)
     return result
 
 

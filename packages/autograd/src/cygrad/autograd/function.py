@@ -8,9 +8,9 @@ __all__ = ["Function", "FunctionCtx", "once_differentiable"]
 class Function:
     """Base class of operations with a gradient of their own.
 
-    Subclasses define static methods ``forward(ctx, *args)`` (or ``forward(*args)`` and ``setup_context(ctx, inputs, output)``)
-    and ``backward(ctx, *grad_outputs)``, which returns one gradient, or None, for each argument of forward. Call them through
-    ``apply``, never directly.
+    Subclasses define static methods ``forward(ctx, *args)`` (or ``forward(*args)`` and ``setup_context(ctx, inputs,
+    output)``) and ``backward(ctx, *grad_outputs)``, which returns one gradient, or None, for each argument of forward.
+    Call them through ``apply``, never directly.
 
     Examples
     --------
@@ -31,8 +31,9 @@ class Function:
     """
 
     def __init__(self, *args, **kwargs):
-        raise RuntimeError(f"{type(self).__name__} should not be instantiated. Methods on autograd functions are all static, so use "
-                        f"{type(self).__name__}.apply(...)")
+        name = type(self).__name__
+        raise RuntimeError(f"{name} should not be instantiated. Methods on autograd functions are all static, so use "
+                           f"{name}.apply(...)")
 
     @staticmethod
     def forward(*args, **kwargs):
@@ -47,12 +48,12 @@ class Function:
     @staticmethod
     def backward(ctx, *grad_outputs):
         """Returns one gradient, or None, for each argument of forward."""
-        raise NotImplementedError("You must implement either the backward or vjp method for your custom autograd.Function to use it with "
-                                  "backward mode AD.")
+        raise NotImplementedError("You must implement either the backward or vjp method for your custom "
+                                  "autograd.Function to use it with backward mode AD.")
 
     @classmethod
     def apply(cls, *args, **kwargs):
-        """Runs forward and records this Function as one node of the graph; keywords go to forward and get no gradient."""
+        """Runs forward and records this Function as one node of the graph; keywords of forward get no gradient."""
         return apply_function(cls, args, kwargs)
 
 
@@ -65,7 +66,8 @@ class _NoSecondDerivative(Function):
 
     @staticmethod
     def backward(ctx, *grads):
-        raise RuntimeError(f"trying to differentiate twice a function that was marked with @once_differentiable: {ctx.name}")
+        raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable: "
+                           f"{ctx.name}")
 
 
 def once_differentiable(backward):
@@ -84,7 +86,8 @@ def once_differentiable(backward):
         many = isinstance(outputs, tuple)
         values = outputs if many else (outputs,)
         places = [i for i, v in enumerate(values) if isinstance(v, Tensor)]
-        guarded = _NoSecondDerivative.apply(type(ctx).__name__, *(values[i].detach().requires_grad_() for i in places))
+        leaves = [values[i].detach().requires_grad_() for i in places]
+        guarded = _NoSecondDerivative.apply(type(ctx).__name__, *leaves)
         result = list(values)
         for i, v in zip(places, guarded, strict=True):
             result[i] = v

@@ -28,7 +28,8 @@ class _Mode:
 
     def __call__(self, function):
         if inspect.isclass(function):
-            raise TypeError(f"{type(self).__name__} decorates functions, not the class {function.__name__}: decorate its methods")
+            raise TypeError(f"{type(self).__name__} decorates functions, not the class {function.__name__}: decorate "
+                            "its methods")
         if inspect.isgeneratorfunction(function):
             return self._wrap_generator(function)
 

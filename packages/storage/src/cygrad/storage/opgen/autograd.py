@@ -1,4 +1,4 @@
-"""Prints the autograd side of the op table: op ids, recorded operations, backward functions, public functions, methods, stubs."""
+"""Prints the autograd side of the op table: op ids, recorded operations, backward functions, public names, stubs."""
 import ast
 from pathlib import Path
 from textwrap import indent
@@ -13,9 +13,10 @@ C_ARG = {"int": "int64_t", "float": "double", "number": "double", "flag": "bint"
          "ints": "const Dims*", "dtype": "int", "castto": "int"}
 # a method of Tensor or a function has the plain name
 STUB_ARG = {"int": "_int", "float": "_float", "number": "_Number", "flag": "_bool", "dim": "_int",
-            "dims": "_int | Sequence[_int] | None", "ints": "Sequence[_int]", "dtype": "_dtype | None", "castto": "_dtype | None",
-            "str": "str"}
-STUB_TENSOR = {"t": "Tensor", "tn": "Tensor | _Number", "n": "Tensor | _Number", "mask": "Tensor", "index": "Tensor", "tensors": "Sequence[Tensor]"}
+            "dims": "_int | Sequence[_int] | None", "ints": "Sequence[_int]", "dtype": "_dtype | None",
+            "castto": "_dtype | None", "str": "str"}
+STUB_TENSOR = {"t": "Tensor", "tn": "Tensor | _Number", "n": "Tensor | _Number", "mask": "Tensor", "index": "Tensor",
+               "tensors": "Sequence[Tensor]"}
 OUT = "SLOT_OUT"
 
 
@@ -26,13 +27,14 @@ def op_id(row):
 def read_by(row, name):
     """Names whose values the gradient of `name` reads: sizes(x) reads a shape, not x."""
     tree = ast.parse(row.grad[name], mode="eval")
-    shapes = {id(a) for n in ast.walk(tree) if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "sizes" for a in n.args}
+    sizes_calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "sizes"]
+    shapes = {id(a) for n in sizes_calls for a in n.args}
     return {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and id(n) not in shapes}
 
 
 def slots(row):
     """Name -> saved slot, of inputs and outputs."""
-    return {p.name: i for i, p in enumerate(row.inputs)} | {o: 3 for o in row.outputs}
+    return {p.name: i for i, p in enumerate(row.inputs)} | dict.fromkeys(row.outputs, 3)
 
 
 def saved_output(row):
@@ -72,7 +74,7 @@ def c_params(row):
     return ", ".join(f"Tensor {p.name}" if p.is_tensor else f"{C_ARG[p.type]} {p.name}" for p in row.params)
 
 
-# ---- recorded operations -----------------------------------------------------------------------------------------------------------------
+# ---- recorded operations --------------------------------------------------------------------------------------------
 
 def op_pointwise(row):
     names = [p.name for p in row.inputs]
@@ -82,7 +84,8 @@ def op_pointwise(row):
     attrs = attr_names(row)
     if attrs:
         fill = "".join(f"    attr[{i}] = {a}\n" for i, a in enumerate(attrs))
-        return head + f"    cdef double attr[2]\n{fill}    return pointwise({op_id(row)}, {n}, {', '.join(padded)}, attr, None)\n"
+        call = f"pointwise({op_id(row)}, {n}, {', '.join(padded)}, attr, None)"
+        return head + f"    cdef double attr[2]\n{fill}    return {call}\n"
     if n == 1:
         return head + f"    return unary({op_id(row)}, {names[0]})\n"
     if n == 2:
@@ -93,7 +96,8 @@ def op_pointwise(row):
 def record_lines(row, out):
     """Lines that make the node after the result exists."""
     names = [p.name for p in row.inputs]
-    lines = [f"    if cyg_mode == 0 and ({' or '.join(f'needs({n})' for n in names)}) and category({out}.m.dtype) >= 2:",
+    some_need = " or ".join(f"needs({n})" for n in names)
+    lines = [f"    if cyg_mode == 0 and ({some_need}) and category({out}.m.dtype) >= 2:",
              f"        n = node_new(&OPS[{op_id(row)}])"]
     for i, name in enumerate(names):
         if name in row.grad:
@@ -127,7 +131,8 @@ def op_kernel(row):
     lines += [f"    cdef Tensor {o} = tensor_new()" for o in outs]
     lines.append("    cdef Node n")
     if cast:
-        lines += [f"    if {cast} >= 0 and {cast} != {inputs[0]}.m.dtype:", f"        {inputs[0]} = op_cast({inputs[0]}, {cast})"]
+        lines += [f"    if {cast} >= 0 and {cast} != {inputs[0]}.m.dtype:",
+                  f"        {inputs[0]} = op_cast({inputs[0]}, {cast})"]
     call = f"ops.op_{row.kernel}({', '.join([f'&{o}.m' for o in outs] + args)})"
     if len(outs) == 1:
         lines.append(f"    adopt({outs[0]}, {call})")
@@ -155,7 +160,7 @@ def op_text(row):
     return {"pointwise": op_pointwise, "kernel": op_kernel, "view": op_view}[row.kind](row)
 
 
-# ---- backward functions -------------------------------------------------------------------------------------------------------------------
+# ---- backward functions ---------------------------------------------------------------------------------------------
 
 def backward_text(rows, helpers, row):
     if row.nondiff:
@@ -242,10 +247,13 @@ def table_text(rows):
     return "\n".join([*lines, "    return 0", "", "fill_table()"]) + "\n"
 
 
-# ---- public names ---------------------------------------------------------------------------------------------------------------------------
+# ---- public names ---------------------------------------------------------------------------------------------------
 
 def py_param(row, p):
-    """How a parameter stands in a def line. All are objects: the conversions below name argument and function in their errors."""
+    """How a parameter stands in a def line.
+
+    All are objects: the conversions below name argument and function in their errors.
+    """
     name = row.public_name(p)
     if p.is_tensor and p.default is not None:
         return f"Tensor {name}={p.default}"
@@ -303,7 +311,8 @@ def def_lines(row, name, method):
     for p in row.args:
         if p.type == "ints":
             public = row.public_name(p)
-            lines += [f"    cdef Dims d_{public}", f"    parse_ints({public}, &d_{public}, \"{row.name}\", \"{public}\")"]
+            lines += [f"    cdef Dims d_{public}",
+                      f"    parse_ints({public}, &d_{public}, \"{row.name}\", \"{public}\")"]
     return lines, "self" if method else "first", out
 
 
@@ -318,7 +327,8 @@ def call_text(row, name, x):
         if p is row.inputs[0] and p.type != "tensors":
             text = x
         elif p.type in ("tn", "n"):
-            text = f"{'as_operand' if p.type == 'tn' else 'as_single'}({public}, {x}, {op_id(row)}, \"{name}\", \"{public}\")"
+            check = "as_operand" if p.type == "tn" else "as_single"
+            text = f"{check}({public}, {x}, {op_id(row)}, \"{name}\", \"{public}\")"
         elif p.default is None and p.type != "tensors":
             text = f"as_tensor_arg({public}, \"{name}\", \"{public}\")"
         else:
@@ -350,12 +360,14 @@ def in_place_lines(row, tensors):
     attrs = attr_names(row)
     lines = []
     if attrs:
-        lines += ["    cdef double attr[2]"] + [f"    attr[{i}] = {convert(row, row.param(a), 'self')}" for i, a in enumerate(attrs)]
+        values = [convert(row, row.param(a), "self") for a in attrs]
+        lines += ["    cdef double attr[2]"] + [f"    attr[{i}] = {v}" for i, v in enumerate(values)]
     if row.alpha:
         lines += ["    cdef double scale[2]", "    if alpha is not ONE and alpha != 1:",
                   f"        b_ = {padded[0]}", f"        scale[0] = as_alpha(alpha, self, b_, \"{row.name}_\")",
                   f"        return pointwise(OP_{row.alpha.upper()}, 2, self, b_, None, scale, self)"]
-    lines.append(f"    return pointwise({op_id(row)}, {n}, self, {', '.join(padded)}, {'attr' if attrs else 'NULL'}, self)")
+    attr = "attr" if attrs else "NULL"
+    lines.append(f"    return pointwise({op_id(row)}, {n}, self, {', '.join(padded)}, {attr}, self)")
     return lines
 
 
@@ -377,7 +389,7 @@ def public_names(rows):
     return f"GENERATED_FUNCTIONS = {[r.name for r in rows.values() if 'function' in r.api]!r}\n"
 
 
-# ---- stubs ----------------------------------------------------------------------------------------------------------------------------------
+# ---- stubs ----------------------------------------------------------------------------------------------------------
 
 def stub(row, name, method, in_place):
     parts, star = (["self"] if method else []), False
@@ -413,11 +425,12 @@ def stub_text(rows, template):
     return text.replace("    # generated: methods", "\n".join("    " + m for m in methods))
 
 
-# ---- files ----------------------------------------------------------------------------------------------------------------------------------
+# ---- files ----------------------------------------------------------------------------------------------------------
 
 def ops_text(rows, helpers):
     ids = "\n".join(f"    {op_id(r)} = {i}" for i, r in enumerate(rows.values(), 1))
-    parts = [ids_text(kernels(rows)), f"cdef enum:\n{ids}\n", "cdef Loop NO_KERNELS[N_DTYPES]\nmemset(NO_KERNELS, 0, sizeof(NO_KERNELS))\n",
+    parts = [ids_text(kernels(rows)), f"cdef enum:\n{ids}\n",
+             "cdef Loop NO_KERNELS[N_DTYPES]\nmemset(NO_KERNELS, 0, sizeof(NO_KERNELS))\n",
              f"ROW_NAMES = {tuple(rows)!r}\n"]
     parts += [op_text(r) for r in rows.values() if r.kind in ("pointwise", "kernel", "view")]
     parts += [backward_text(rows, helpers, r) for r in rows.values() if r.kind not in ("tensor", "hand")]
@@ -443,12 +456,13 @@ def write_autograd(out_dir, source_dir):
     check(rows)
     source = Path(source_dir)
     helpers = helper_signatures(formulas(source))
+    tensor_class = (source / "tensor.pxi.in").read_text()
     out = Path(out_dir)
     out.mkdir(parents=True, exist_ok=True)
     files = {
         "ops.pxi": ops_text(rows, helpers),
         "functions.pxi": "\n\n".join([HEAD, functions_text(rows), nn_text(rows), public_names(rows)]),
-        "tensor_class.pxi": HEAD + (source / "tensor.pxi.in").read_text().replace("    # generated: methods\n", methods_text(rows)),
+        "tensor_class.pxi": HEAD + tensor_class.replace("    # generated: methods\n", methods_text(rows)),
         "_core.pyi": stub_text(rows, (source / "_core.pyi.in").read_text()),
     }
     return [write_if_changed(out / name, text) for name, text in files.items()]

@@ -12,9 +12,9 @@ A row (see CONTRIBUTING.md for a walk through one)::
     meta    = "transpose"        # or: the view rule view_transpose; shares storage
     tensor  = "sqrt(var(x))"     # or: made of other rows; records their nodes
     hand    = "why"              # or: recorded by autograd's own code (formulas.pxi: bw_NAME), for the reason given
-    grad.x  = "g * y * (1 - y)"  # one formula an input; names: inputs, arguments, outputs, g (gradient of the first output)
+    grad.x  = "g * y * (1 - y)"  # one formula an input; names: inputs, arguments, outputs, g (the first one's gradient)
     nondiff = "boolean"          # why there is no gradient, where there is none
-    guard   = "divisor"          # integers: second input checked before the loop (divisor: no zero; exponent: none negative)
+    guard   = "divisor"          # integers: second input checked before the loop (divisor: no 0; exponent: not below 0)
     refusal = "TypeError: ..."   # pointwise: raised for a dtype without kernel (default: NotImplementedError)
     alpha   = "add_scaled"       # the row that a factor on the second input selects
     node    = "Mul"              # name of the graph node without "Backward0" (default: the name in CamelCase)
@@ -23,9 +23,9 @@ A row (see CONTRIBUTING.md for a walk through one)::
     doc     = "..."              # first line of the docstring
     test    = { low = -6, high = 6, ref = "np.exp" }   # sample range, reference
 
-Inputs without a type are tensors; `tn` is a tensor or a number, `n` a number or a 0-d tensor; `bool` on an input before the first argument with a
-default is a tensor of bool. Arguments: int, float, number, flag, dim, dims, ints, dtype, str, and castto, a dtype to which the
-inputs are cast before the operation.
+Inputs without a type are tensors; `tn` is a tensor or a number, `n` a number or a 0-d tensor; `bool` on an input before
+the first argument with a default is a tensor of bool. Arguments: int, float, number, flag, dim, dims, ints, dtype, str,
+and castto, a dtype to which the inputs are cast before the operation.
 """
 import ast
 import re
@@ -37,8 +37,8 @@ TABLE = Path(__file__).resolve().parent.parent / "optable"
 FILES = ("pointwise", "reduce", "shape", "index", "linalg", "nn")
 TENSOR_TYPES = ("t", "tn", "n", "mask", "tensors", "index")
 ARG_TYPES = ("int", "float", "number", "flag", "dim", "dims", "ints", "dtype", "castto", "str")
-KEYS = {"sig", "types", "out", "promote", "fwd", "fwd_bool", "fwd_int", "kernel", "meta", "tensor", "grad", "nondiff", "node", "py",
-        "api", "doc", "test", "alpha", "hand", "guard", "refusal"}
+KEYS = {"sig", "types", "out", "promote", "fwd", "fwd_bool", "fwd_int", "kernel", "meta", "tensor", "grad", "nondiff",
+        "node", "py", "api", "doc", "test", "alpha", "hand", "guard", "refusal"}
 
 
 class TableError(ValueError):
@@ -92,7 +92,9 @@ class Row:
 
     @property
     def kind(self):
-        return "pointwise" if self.fwd else "kernel" if self.kernel else "view" if self.meta else "hand" if self.hand else "tensor"
+        if self.fwd:
+            return "pointwise"
+        return "kernel" if self.kernel else "view" if self.meta else "hand" if self.hand else "tensor"
 
     def param(self, name):
         return next((p for p in self.params if p.name == name), None)
@@ -165,11 +167,11 @@ def parse_row(name, file, raw):
     params, outputs = parse_sig(raw["sig"], fail)
     fwd = {k[4:]: raw[k] for k in ("fwd", "fwd_bool", "fwd_int") if k in raw}
     default_api = "function method inplace out" if fwd else "function method"
-    return Row(name=name, file=file, params=params, outputs=outputs, types=raw.get("types", "all"), out=raw.get("out"),
-               promote=raw.get("promote"), fwd=fwd, kernel=raw.get("kernel"), meta=raw.get("meta"), tensor=raw.get("tensor"),
-               hand=raw.get("hand"), grad=raw.get("grad", {}), nondiff=raw.get("nondiff"), node=raw.get("node", camel(name)), py=raw.get("py", {}),
-               api=tuple(raw.get("api", default_api).split()), doc=raw["doc"], alpha=raw.get("alpha"), guard=raw.get("guard"), refusal=raw.get("refusal"),
-               test=raw.get("test", {}))
+    optional = ("out", "promote", "kernel", "meta", "tensor", "hand", "nondiff", "alpha", "guard", "refusal")
+    return Row(name=name, file=file, params=params, outputs=outputs, types=raw.get("types", "all"), fwd=fwd,
+               grad=raw.get("grad", {}), node=raw.get("node", camel(name)), py=raw.get("py", {}),
+               api=tuple(raw.get("api", default_api).split()), doc=raw["doc"], test=raw.get("test", {}),
+               **{key: raw.get(key) for key in optional})
 
 
 def load(folder=TABLE):

@@ -1,7 +1,8 @@
 """Tensor reading of gradient formulas: differentiable operations, printed as calls of autograd's op_ functions.
 
-Every expression has a type: T a Tensor, D a double, I an int64, M a set of dimensions, B a truth value, Z a shape. Operators
-between tensors, or between a tensor and a number, become operations of the table; between numbers they stay C.
+Every expression has a type: T a Tensor, D a double, I an int64, M a set of dimensions, B a truth value, Z a shape.
+Operators between tensors, or between a tensor and a number, become operations of the table; between numbers they stay
+C.
 """
 import ast
 import re
@@ -9,7 +10,8 @@ import re
 from .scalar import constant
 
 C_TYPES = {"Tensor": "T", "double": "D", "int64_t": "I", "uint64_t": "M", "bint": "B", "const Dims*": "Z", "int": "I"}
-ARG_LETTER = {"int": "I", "float": "D", "number": "D", "flag": "B", "dim": "I", "dims": "M", "ints": "Z", "dtype": "I", "castto": "I"}
+ARG_LETTER = {"int": "I", "float": "D", "number": "D", "flag": "B", "dim": "I", "dims": "M", "ints": "Z", "dtype": "I",
+              "castto": "I"}
 OPERATORS = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.Pow: "pow", ast.BitAnd: "bitwise_and",
              ast.BitOr: "bitwise_or", ast.BitXor: "bitwise_xor"}
 COMPARES = {ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge"}
@@ -57,7 +59,7 @@ class TensorReading:
     def expression(self, node):
         number = constant(node)
         if number is not None:
-            return repr(float(number)) if isinstance(number, float) else repr(number), "I" if isinstance(number, int) else "D"
+            return (repr(number), "I") if isinstance(number, int) else (repr(float(number)), "D")
         match node:
             case ast.Constant(value=bool() as value):
                 return str(value), "B"
@@ -76,7 +78,7 @@ class TensorReading:
                 return self.binary(COMPARES[type(op)], None, left, right)
             case ast.Call(func=ast.Name(id=name), args=args):
                 return self.call(name, args)
-        self.row.fail(f"{ast.unparse(node)!r} is not part of the grammar")
+        return self.row.fail(f"{ast.unparse(node)!r} is not part of the grammar")     # raises
 
     def binary(self, op, symbol, left, right):
         (a, ka), (b, kb) = self.expression(left), self.expression(right)
