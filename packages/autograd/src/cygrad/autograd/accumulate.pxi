@@ -5,7 +5,8 @@ cdef Tensor add_grads(Tensor a, Tensor b, bint sole):
     """a + b; into a's own memory when nobody else can see it and no graph of the gradient is wanted."""
     cdef Meta* ms[3]
     if (sole and not recording() and a.fn is None and a.base is None and (<PyObject*>a.mem).ob_refcnt == 1
-            and not a.flags & REQUIRES_GRAD and a.m.dtype == b.m.dtype and same_dense(&a.m, &b.m) and OPS[OP_ADD].row[a.m.dtype] != NULL):
+            and not a.flags & REQUIRES_GRAD and a.m.dtype == b.m.dtype and same_dense(&a.m, &b.m)
+            and OPS[OP_ADD].row[a.m.dtype] != NULL):
         ms[0] = &a.m
         ms[1] = &a.m
         ms[2] = &b.m
@@ -42,7 +43,8 @@ cdef inline bint stealable(Tensor g, Tensor leaf) noexcept:
 
 
 cdef Tensor added(Tensor have, Tensor g):
-    """have + g in have's own memory, counted as a change, as PyTorch accumulates; a new tensor where that memory cannot be written.
+    """have + g in have's own memory, counted as a change, as PyTorch accumulates; a new tensor where that memory cannot be
+    written.
 
     The GIL is held throughout: two threads may accumulate into one leaf.
     """
@@ -69,8 +71,9 @@ cdef Tensor run_tensor_hooks(dict hooks, Tensor g):
         if not isinstance(r, Tensor):
             raise TypeError(f"a tensor hook must return a Tensor or None, got {type(r).__name__}")
         if (<Tensor>r).m.dtype != g.m.dtype or not meta_same_shape(&(<Tensor>r).m, &g.m):
-            raise RuntimeError(f"a hook has changed the gradient: expected shape {list(shape_tuple(&g.m))} and {dtype_object(g.m.dtype)}, "
-                               f"got {list(shape_tuple(&(<Tensor>r).m))} and {dtype_object((<Tensor>r).m.dtype)}")
+            raise RuntimeError(f"a hook has changed the gradient: expected shape {list(shape_tuple(&g.m))} and "
+                               f"{dtype_object(g.m.dtype)}, got {list(shape_tuple(&(<Tensor>r).m))} and "
+                               f"{dtype_object((<Tensor>r).m.dtype)}")
         g = <Tensor>r
     return g
 

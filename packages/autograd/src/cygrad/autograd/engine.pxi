@@ -1,8 +1,9 @@
 # engine: backward passes. May use: node, opcall, view, formulas.
-# One Pass per call of backward() or grad(): it finds what the roots reach, counts how many gradients each target (a node, or a leaf)
-# waits for, and runs the newest ready one first (a heap keyed by creation order; leaves before all). A target's state is a row of a C
-# array that belongs to the pass; target.slot points at it. A pass inside a pass (or on another thread) that meets a node owned by a live one keeps
-# its row number in a dict instead: slower, rare, right. A Pass never outlives its call. Everything runs in the caller's thread.
+# One Pass per call of backward() or grad(): it finds what the roots reach, counts how many gradients each target (a node, or a
+# leaf) waits for, and runs the newest ready one first (a heap keyed by creation order; leaves before all). A target's state is a
+# row of a C array that belongs to the pass; target.slot points at it. A pass inside a pass (or on another thread) that meets a
+# node owned by a live one keeps its row number in a dict instead: slower, rare, right. A Pass never outlives its call.
+# Everything runs in the caller's thread.
 
 cdef struct Row:                 # a target's state in one pass
     PyObject* node               # owned: a Node, or a leaf Tensor
@@ -18,7 +19,8 @@ cdef struct Row:                 # a target's state in one pass
 
 cdef extern from *:
     """
-    static __thread void* cyg_pass __attribute__((tls_model("initial-exec"))) = 0;      /* the innermost running pass of this thread, borrowed */
+    /* the innermost running pass of this thread, borrowed */
+    static __thread void* cyg_pass __attribute__((tls_model("initial-exec"))) = 0;
     """
     void* cyg_pass
 
@@ -139,7 +141,8 @@ cdef int32_t heap_pop(Pass p) noexcept:
 
 
 cdef int walk(Pass p, object root, bint root_leaf) except -1:
-    """Gives every target that root reaches a row, counts the edges into it, and marks what leads to a wanted gradient. Iterative."""
+    """Gives every target that root reaches a row, counts the edges into it, and marks what leads to a wanted gradient.
+    Iterative."""
     cdef int32_t* stack = NULL
     cdef int32_t depth = 0, cap = 0, here, there
     cdef uint32_t nr = 0
@@ -220,13 +223,13 @@ cdef Tensor fit(Node n, int k, object e, bint leaf, uint32_t nr, Tensor g):
     if not same:
         if not expandable(sizes, nd, &g.m):
             raise RuntimeError(
-                f"Function {node_name(n)} returned an invalid gradient at index {k} - got {list(shape_tuple(&g.m))} but expected shape "
-                f"compatible with {[sizes[i] for i in range(nd)]}")
+                f"Function {node_name(n)} returned an invalid gradient at index {k} - got {list(shape_tuple(&g.m))} but expected "
+                f"shape compatible with {[sizes[i] for i in range(nd)]}")
         g = sum_to(g, nd, sizes)
     if g.m.dtype != code:
         if category(code) < 2:
-            raise RuntimeError(f"Function {node_name(n)} returned a gradient at index {k} for a tensor of dtype {dtype_object(code)}, "
-                               "which has none")
+            raise RuntimeError(f"Function {node_name(n)} returned a gradient at index {k} for a tensor of dtype "
+                               f"{dtype_object(code)}, which has none")
         g = op_cast(g, code)
     return g
 
@@ -498,8 +501,8 @@ cdef bint behind_needed(Pass p, Node n):
 
 cdef list run_pass(list roots, bint keep, bint create, list inputs):
     """roots: (target, output, is leaf, gradient), emptied here so that nobody else holds the gradients.
-    inputs: (target, output, is leaf) whose gradients are returned, by position (None where nothing arrived); None: accumulate into all
-    leaves.
+    inputs: (target, output, is leaf) whose gradients are returned, by position (None where nothing arrived); None: accumulate
+    into all leaves.
     """
     global pass_count, cyg_pass
     cdef Pass p = Pass.__new__(Pass)

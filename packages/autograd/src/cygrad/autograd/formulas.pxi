@@ -178,7 +178,8 @@ cdef Tensor extremum_backward(Tensor g, Tensor x, Tensor y, uint64_t mask, bint 
 
 
 cdef Tensor prod_backward(Tensor g, Tensor x, Tensor y, uint64_t mask, bint keepdim):
-    """g * (product of the other factors). Without zeros that is y / x; one zero leaves only its own factor a gradient, two leave none.
+    """g * (product of the other factors). Without zeros that is y / x; one zero leaves only its own factor a gradient, two
+    leave none.
 
     In the presence of zeros the products of the others are taken from both sides, which stays differentiable.
     """
@@ -317,7 +318,7 @@ cdef Tensor unsqueeze_backward(Tensor g, int64_t dim):
     return op_squeeze_dims(g, <uint64_t>1 << wrap_dim(dim, g.m.ndim))
 
 
-# ---- joining, indexing ------------------------------------------------------------------------------------------------------------------
+# ---- joining, indexing ----------------------------------------------------------------------------------------------
 
 cdef int bw_cat(Node n, Tensor g) except -1:
     cdef int64_t dim = n.iattr[0], at = 0, size

@@ -55,9 +55,10 @@ cdef object unpack_saved(FunctionCtx c):
         t = <Tensor>value
         if t.mem.version != version:
             raise RuntimeError(
-                f"one of the variables needed for gradient computation has been modified by an inplace operation: {type(c).__name__} saved a "
-                f"{dtype_object(t.m.dtype)} tensor of shape {list(shape_tuple(&t.m))} at version {version}, but it is at version {t.mem.version} "
-                f"now; expected version {version} instead. The last in-place operation on its memory was {op_word(t.mem.last_op)}.")
+                "one of the variables needed for gradient computation has been modified by an inplace operation: "
+                f"{type(c).__name__} saved a {dtype_object(t.m.dtype)} tensor of shape {list(shape_tuple(&t.m))} at version "
+                f"{version}, but it is at version {t.mem.version} now; expected version {version} instead. The last in-place "
+                f"operation on its memory was {op_word(t.mem.last_op)}.")
         if number >= 0:
             y = alias_of(t)
             y.fn = c
@@ -123,7 +124,7 @@ def apply_function(function, tuple args, dict kwargs):
     c.owner = function
     c.n_args = len(args)
     c.tensors = tuple([isinstance(a, Tensor) for a in args])
-    c.needs_input_grad = tuple([isinstance(a, Tensor) and needs(<Tensor>a) and True for a in args])
+    c.needs_input_grad = tuple([isinstance(a, Tensor) and needs(<Tensor>a) for a in args])
     recorded = recording() and True in c.needs_input_grad
     before = set_recording(False)
     try:
@@ -157,9 +158,8 @@ cdef int check_outputs(FunctionCtx c, tuple outputs) except -1:
     for o in outputs:
         if isinstance(o, Tensor):
             return 0
-    if not outputs or _py.any(o is None or not isinstance(o, Tensor) for o in outputs):
-        raise TypeError(f"{c.owner.__name__}.forward: expected Variable or tuple of them (got {', '.join(kind_of(o) for o in outputs) or 'nothing'})")
-    return 0
+    kinds = ", ".join([kind_of(o) for o in outputs]) or "nothing"
+    raise TypeError(f"{c.owner.__name__}.forward: expected Variable or tuple of them (got {kinds})")
 
 
 cdef tuple wrap_outputs(FunctionCtx c, tuple args, tuple outputs, bint recorded):
@@ -174,14 +174,15 @@ cdef tuple wrap_outputs(FunctionCtx c, tuple args, tuple outputs, bint recorded)
         if id(t) not in inputs:
             raise RuntimeError(f"{c.owner.__name__}: mark_dirty was given a tensor that is not an input")
         if recorded and id(t) not in {id(o) for o in outputs}:
-            raise RuntimeError(f"{c.owner.__name__}: some elements marked as dirty during the forward method were not returned as output. "
-                               "The inputs that are modified inplace must all be outputs of the Function.")
+            raise RuntimeError(f"{c.owner.__name__}: some elements marked as dirty during the forward method were not returned "
+                               "as output. The inputs that are modified inplace must all be outputs of the Function.")
     for t in c.dirty or ():
         if recorded:
             check_in_place(<Tensor>t, True)
         bump(<Tensor>t, OP_FUNCTION)
     if not recorded:
-        return tuple([alias_view_plain(<Tensor>o) if isinstance(o, Tensor) and id(o) in inputs and id(o) not in dirty else o for o in outputs])
+        returned = inputs - dirty            # inputs that forward returned as they are: the caller gets another tensor
+        return tuple([alias_of(<Tensor>o) if id(o) in returned else o for o in outputs])
     c.seq = node_seq
     node_seq += 1
     for k, a in enumerate(args):
@@ -225,10 +226,6 @@ cdef int attach(FunctionCtx c, Tensor y, int i, bint was_dirty) except -1:
     return 0
 
 
-cdef Tensor alias_view_plain(Tensor x):
-    return alias_of(x)
-
-
 cdef Tensor view_of_input(Tensor x):
     """forward returned an input unchanged: the output is a new tensor over the same elements, with the Function's history."""
     cdef Tensor y = alias_of(x)
@@ -266,15 +263,16 @@ cdef int function_backward(Node n, tuple grads) except -1:
     if len(returned) > c.n_args and _py.all([r is None for r in returned[c.n_args:]]):
         returned = returned[:c.n_args]
     if len(returned) != c.n_args:
-        raise RuntimeError(f"function {type(c).__name__} returned an incorrect number of gradients (expected {c.n_args}, got {len(returned)})")
+        raise RuntimeError(f"function {type(c).__name__} returned an incorrect number of gradients (expected {c.n_args}, got "
+                           f"{len(returned)})")
     for k, r in enumerate(returned):
         if r is None:
             continue
         if not isinstance(r, Tensor):
             raise RuntimeError(f"expected Variable or None (got {kind_of(r)}) as gradient {k} of {type(c).__name__}")
         if c.tensors[k] is False:
-            raise RuntimeError(f"function {type(c).__name__} returned a gradient different from None at position {k + 1}, but the corresponding forward "
-                               "input was not a Variable")
+            raise RuntimeError(f"function {type(c).__name__} returned a gradient different from None at position {k + 1}, but "
+                               "the corresponding forward input was not a Variable")
         pass_grad(n, k, <Tensor>r)
     if not (<Pass>cyg_pass).keep:
         c.kept = None

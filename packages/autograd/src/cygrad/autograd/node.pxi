@@ -271,7 +271,8 @@ cdef Tensor unpack(Node n, int slot):
 cdef str op_word(int op):
     """What wrote in place, for messages: ``add_``."""
     cdef str name = ROW_NAMES[op - 1].removesuffix("_scaled") if op else "unnamed"
-    return {"unnamed": "an unnamed write", "function": "a custom Function", "optimizer_step": "an optimizer step"}.get(name, name + "_")
+    others = {"unnamed": "an unnamed write", "function": "a custom Function", "optimizer_step": "an optimizer step"}
+    return others.get(name, name + "_")
 
 
 cdef uint16_t optimizer_op() noexcept:
@@ -283,9 +284,9 @@ cdef int raise_changed(Node n, int slot, Tensor t) except -1:
     writer = op_word(t.mem.last_op)
     raise RuntimeError(
         f"one of the variables needed for gradient computation has been modified by an inplace operation: {node_name(n)} saved "
-        f"{which}, a {dtype_object(t.m.dtype)} tensor of shape {list(shape_tuple(&t.m))}, at version {n.ver[slot]}, but it is at version "
-        f"{t.mem.version} now; expected version {n.ver[slot]} instead. The last in-place operation on its memory was {writer}. "
-        "Use the out-of-place form, or clone() before writing.")
+        f"{which}, a {dtype_object(t.m.dtype)} tensor of shape {list(shape_tuple(&t.m))}, at version {n.ver[slot]}, but it is "
+        f"at version {t.mem.version} now; expected version {n.ver[slot]} instead. The last in-place operation on its memory was "
+        f"{writer}. Use the out-of-place form, or clone() before writing.")
 
 
 cdef void node_release(Node n) noexcept:

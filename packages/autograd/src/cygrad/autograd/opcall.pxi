@@ -242,8 +242,8 @@ cdef Tensor operand(const OpInfo* o, int k, Tensor t, int code):
     """Input k as the kernel wants it."""
     if o.kinds & (16 << k):              # a mask
         if t.m.dtype != BOOL:
-            raise RuntimeError(f"{ROW_NAMES[o.id - 1]} expected condition (mask) to be a boolean tensor, but got a tensor with dtype "
-                               f"{dtype_object(t.m.dtype)}")
+            raise RuntimeError(f"{ROW_NAMES[o.id - 1]} expected condition (mask) to be a boolean tensor, but got a tensor with "
+                               f"dtype {dtype_object(t.m.dtype)}")
         return t
     return cast_data(t, code)
 
@@ -302,9 +302,9 @@ cdef int check_guard(const OpInfo* o, Tensor b) except -1:
         if o.guard == GUARD_DIVISOR:
             raise RuntimeError(f"ZeroDivisionError: {o.name.decode().lower()} of integers by zero")
         least = tensor_new()
-        least.mem = ops.op_amin(&least.m, &b.m, full_mask(b), False)
-        raise RuntimeError(f"Integers to negative integer powers are not allowed: {o.name.decode().lower()} of {dtype_object(b.m.dtype)} got the exponent "
-                           f"{ops.item(&least.m)}")
+        adopt(least, ops.op_amin(&least.m, &b.m, full_mask(b), False))
+        raise RuntimeError(f"Integers to negative integer powers are not allowed: {o.name.decode().lower()} of "
+                           f"{dtype_object(b.m.dtype)} got the exponent {ops.item(&least.m)}")
     return 0
 
 
@@ -321,8 +321,8 @@ cdef int run_iter(Loop f, Meta* y, Meta** ms, int nin, int nd, const int64_t* si
     return 0
 
 
-cdef int write_in_place(const OpInfo* o, int code, int out_code, Tensor x, Tensor a, Tensor b, Tensor c, Meta** ms, int nin, int nd,
-                        const int64_t* sizes, const double* attr) except -1:
+cdef int write_in_place(const OpInfo* o, int code, int out_code, Tensor x, Tensor a, Tensor b, Tensor c, Meta** ms, int nin,
+                        int nd, const int64_t* sizes, const double* attr) except -1:
     """Checks, all before the first write; then the loop; then version and history."""
     cdef int i
     cdef bint fits = x.m.ndim == nd
@@ -332,11 +332,11 @@ cdef int write_in_place(const OpInfo* o, int code, int out_code, Tensor x, Tenso
     for i in range(nd):
         fits = fits and x.m.sizes[i] == sizes[i]
     if not fits:
-        raise RuntimeError(f"{o.name.decode().lower()}_: output with shape {list(shape_tuple(&x.m))} doesn't match the broadcast shape "
-                           f"{[sizes[i] for i in range(nd)]}")
+        raise RuntimeError(f"{o.name.decode().lower()}_: output with shape {list(shape_tuple(&x.m))} doesn't match the broadcast "
+                           f"shape {[sizes[i] for i in range(nd)]}")
     if not can_cast(out_code, x.m.dtype):
-        raise RuntimeError(f"{o.name.decode().lower()}_: result type {dtype_word(out_code)} can't be cast to the desired output type "
-                           f"{dtype_word(x.m.dtype)}")
+        raise RuntimeError(f"{o.name.decode().lower()}_: result type {dtype_word(out_code)} can't be cast to the desired output "
+                           f"type {dtype_word(x.m.dtype)}")
     check_in_place(x, recorded)
     if nin > 1:
         check_partial_overlap(x, b)
@@ -377,12 +377,13 @@ cdef int check_partial_overlap(Tensor x, Tensor t) except -1:
     if (x.mem is t.mem and x.m.flags & t.m.flags & DENSE and may_share_memory(&x.m, &t.m)
             and not (x.m.data == t.m.data and x.m.numel == t.m.numel)):
         raise RuntimeError(
-            f"unsupported operation: some elements of the input tensor (shape {list(shape_tuple(&t.m))}) and of the written-to tensor "
-            f"(shape {list(shape_tuple(&x.m))}) refer to a single memory location. Please clone() the tensor before performing the operation.")
+            f"unsupported operation: some elements of the input tensor (shape {list(shape_tuple(&t.m))}) and of the written-to "
+            f"tensor (shape {list(shape_tuple(&x.m))}) refer to a single memory location. Please clone() the tensor before "
+            "performing the operation.")
     return 0
 
 
-# ---- fused gradients: the scalar reading of a formula, when no graph of the gradient is wanted ----------------------------------
+# ---- fused gradients: the scalar reading of a formula, when no graph of the gradient is wanted ----------------------
 
 cdef Tensor fused(int kid, int nin, Tensor a, Tensor b, Tensor c, Tensor d, int masks, const double* attr):
     """Runs gradient kernel kid over up to four operands; None when the operands do not have one floating dtype (bit i of
@@ -420,7 +421,7 @@ cdef Tensor fused(int kid, int nin, Tensor a, Tensor b, Tensor c, Tensor d, int 
     return y
 
 
-# ---- Python numbers as operands -------------------------------------------------------------------------------------------------
+# ---- Python numbers as operands -------------------------------------------------------------------------------------
 
 cdef Tensor scalar_tensor(double value, int code):
     """A 0-d tensor that counts as a Python number in promotion."""

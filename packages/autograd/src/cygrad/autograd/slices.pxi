@@ -2,7 +2,7 @@
 # Every view that shows some elements of x has the same gradient: zeros of x's shape with the gradient put in the view's place.
 
 
-# ---- gradients of views that drop elements: the slice put into zeros -----------------------------------------------------------------
+# ---- gradients of views that drop elements: the slice put into zeros ------------------------------------------------
 
 cdef Tensor embed(Tensor g, const Dims* sizes, Meta* place):
     """Zeros of `sizes` with g in the place that a view had; `place` is that view of a row-major tensor whose data starts at NULL.
@@ -123,13 +123,14 @@ cdef int bw_embed(Node n, Tensor g) except -1:
     return 0
 
 
-# ---- as_strided, which view refreshes and in-place writes through views rest on -----------------------------------------------------
+# ---- as_strided, which view refreshes and in-place writes through views rest on -------------------------------------
 
 cdef Tensor op_as_strided(Tensor x, const Dims* sizes, const Dims* strides, int64_t offset):
     cdef Tensor y = tensor_new()
     cdef Node n
     if sizes.n != strides.n:
-        raise RuntimeError(f"as_strided: the {sizes.n} sizes {list(dims_tuple(sizes))} and {strides.n} strides {list(dims_tuple(strides))} must be equally many")
+        raise RuntimeError(f"as_strided: the {sizes.n} sizes {list(dims_tuple(sizes))} and {strides.n} strides "
+                           f"{list(dims_tuple(strides))} must be equally many")
     view_as_strided(&y.m, &x.m, x.mem, sizes.n, sizes.v, strides.v, offset)
     view_begin(y, x)
     if cyg_mode == 0 and needs(x):
@@ -147,8 +148,8 @@ cdef int bw_as_strided(Node n, Tensor g) except -1:
 
 
 cdef Tensor as_strided_backward(Tensor g, tuple view, tuple base):
-    """Gradient of a view with one geometry for a base with another, both in the same storage: g is laid into the smallest block that
-    holds both; an element that the base shows k times takes a k-th of what arrived there."""
+    """Gradient of a view with one geometry for a base with another, both in the same storage: g is laid into the smallest
+    block that holds both; an element that the base shows k times takes a k-th of what arrived there."""
     cdef Dims sizes, strides, block
     cdef Meta part
     cdef Tensor y, times

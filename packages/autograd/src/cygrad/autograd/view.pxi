@@ -25,11 +25,13 @@ cdef int bump(Tensor t, uint16_t op) except -1:
 
 cdef int check_writable(Tensor x) except -1:
     if x.mem.readonly:
-        raise RuntimeError("the tensor's memory is read-only (it was borrowed from a read-only buffer); clone() it before writing")
+        raise RuntimeError("the tensor's memory is read-only (it was borrowed from a read-only buffer); clone() it before "
+                           "writing")
     if has_internal_overlap(&x.m):
         raise RuntimeError(
             f"unsupported operation: more than one element of the written-to tensor (shape {list(shape_tuple(&x.m))}, stride "
-            f"{stride_tuple(&x.m)}) refers to a single memory location. Please clone() the tensor before performing the operation.")
+            f"{stride_tuple(&x.m)}) refers to a single memory location. Please clone() the tensor before performing the "
+            "operation.")
     return 0
 
 
@@ -49,11 +51,12 @@ cdef int check_in_place(Tensor x, bint recorded) except -1:
         raise RuntimeError("A view was created in no_grad mode and is being modified inplace with grad mode enabled. "
                            "Make the view and the change both inside, or both outside, of no_grad.")
     if x.creation == VIEW_MULTI:
-        raise RuntimeError("this tensor is the output of a function that returns multiple views (unbind, split, chunk) and is being modified "
-                           "inplace: its siblings could not be differentiated. Use the out-of-place form, or clone() it first.")
+        raise RuntimeError("this tensor is the output of a function that returns multiple views (unbind, split, chunk) and is "
+                           "being modified inplace: its siblings could not be differentiated. Use the out-of-place form, or "
+                           "clone() it first.")
     if x.creation == VIEW_FUNCTION:
-        raise RuntimeError("this tensor is a view returned by a custom Function and is being modified inplace, which would bypass "
-                           "the Function's backward. clone() it inside the Function.")
+        raise RuntimeError("this tensor is a view returned by a custom Function and is being modified inplace, which would "
+                           "bypass the Function's backward. clone() it inside the Function.")
     if x.base.flags & REQUIRES_GRAD and x.base.fn is None:
         raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation: "
                            f"leaf of shape {list(shape_tuple(&x.base.m))}; write under no_grad()")
