@@ -18,7 +18,6 @@ PACKAGE = Package(
     siblings=("storage",),
     generate=lambda opgen, folder: opgen.write_autograd(folder, "src/cygrad/autograd"),
     data={"_core.pyi": "cygrad/autograd/_core.pyi"},
-    flags={"cygrad.autograd._core": ("-O2",)},
 )
 
 if __name__ == "__main__":
