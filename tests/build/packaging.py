@@ -27,8 +27,8 @@ optimiser.step()
 assert x.grad.shape == (2,) and layer.weight.grad is not None
 """
 STORAGE_WORKS = """
-import cygrad.storage, importlib.util
-assert cygrad.storage.abi() > 0
+import cygrad.storage.core, importlib.util
+assert cygrad.storage.core.abi() > 0
 assert importlib.util.find_spec("cygrad.autograd") is None
 """
 # The three ways in which a program asks for a package, with what must be said when it is not there.
