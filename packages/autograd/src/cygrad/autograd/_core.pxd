@@ -95,7 +95,6 @@ cdef class NodeExtra:
     # owned by one Node; GC
     cdef list more             # edges 4 and up: [target, output number, is leaf]
     cdef list outs             # (Size, dtype code) per output of a node with several, else None
-    cdef list collect          # not None: gradients go here instead of the edges (hooks, CopySlices)
     cdef object hooks          # None or Hooks
     cdef object owned          # the block behind osizes; the LeafLink of an AccumulateGrad
 

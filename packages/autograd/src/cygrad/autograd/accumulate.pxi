@@ -18,11 +18,11 @@ cdef Tensor add_grads(Tensor a, Tensor b, bint sole):
 
 cdef int accumulate(Tensor leaf, Tensor g, bint sole) except -1:
     """The leaf's turn: hooks, then .grad. sole: nobody else holds g, so it may become .grad itself."""
-    cdef Tensor given = g
     if leaf.flags & HAS_HOOKS:
+        sole = sole and not leaf.extra.hooks         # a hook may have kept it
         g = run_tensor_hooks(leaf.extra.hooks, g)
     if leaf.grad_ is None:
-        if sole and g is given and not recording() and stealable(g, leaf):
+        if sole and not recording() and stealable(g, leaf):
             leaf.grad_ = g
         else:
             leaf.grad_ = op_clone(g)

@@ -39,6 +39,9 @@ cdef class Pass:
     cdef bint keep, accumulate
     cdef dict capture            # (row, output) -> list of positions in `results`
     cdef list results
+    cdef Node collecting         # its gradients go to `collected`, not along its edges (post-hooks, CopySlices)
+    cdef Node around             # the CopySlices for which `collecting` runs, or None
+    cdef list collected          # by edge; False where none is wanted
 
     def __dealloc__(self):
         cdef int32_t i
@@ -245,9 +248,20 @@ cdef bint expandable(const int64_t* sizes, int nd, const Meta* g) noexcept:
     return True
 
 
-cdef inline list collecting(Node n):
-    """Where n's gradients are collected instead of handed on, or None."""
-    return n.x.collect if n.x is not None else None
+cdef int backward_into(Pass p, list kept, Node n, tuple arrived, Node around) except -1:
+    """Calls n's backward with the gradients that arrived; what it gives is put into `kept`. The pass remembers this, not the
+    node: other threads, or a pass inside n's backward, may run n too."""
+    cdef Node node = p.collecting, outer = p.around
+    cdef list before = p.collected
+    p.collecting, p.around, p.collected = n, around, kept
+    try:
+        if many(n) or (arrived[0] is None and n.op.id == OP_FUNCTION):
+            backward_many(n, arrived)
+        elif arrived[0] is not None:
+            n.op.backward(n, <Tensor>arrived[0])
+    finally:
+        p.collecting, p.around, p.collected = node, outer, before
+    return 0
 
 
 cdef bint wanted(Node n, int k):
@@ -255,30 +269,30 @@ cdef bint wanted(Node n, int k):
     cdef uint32_t nr = 0
     cdef bint leaf = False
     cdef int32_t r
-    if n.x is not None and n.x.collect is not None:
-        return n.x.collect[k] is not False
+    cdef Pass p = <Pass>cyg_pass
+    if p.collecting is n:
+        return p.collected[k] is not False
     e = edge(n, k, &nr, &leaf)
     if e is None:
         return False
-    r = row_of(<Pass>cyg_pass, e, leaf)
-    return r >= 0 and (<Pass>cyg_pass).rows[r].needed
+    r = row_of(p, e, leaf)
+    return r >= 0 and p.rows[r].needed
 
 
 cdef int pass_grad(Node n, int k, Tensor g) except -1:
     """Backward functions hand each gradient on through this. g None: no gradient."""
     cdef uint32_t nr = 0
     cdef bint leaf = False
-    cdef Pass p
+    cdef Pass p = <Pass>cyg_pass
     cdef int32_t r
     if g is None:
         return 0
-    if n.x is not None and n.x.collect is not None:
-        n.x.collect[k] = g
+    if p.collecting is n:
+        p.collected[k] = g
         return 0
     e = edge(n, k, &nr, &leaf)
     if e is None:
         return 0
-    p = <Pass>cyg_pass
     r = row_of(p, e, leaf)
     if r < 0 or not p.rows[r].needed:
         return 0
@@ -389,21 +403,16 @@ cdef int run_with_hooks(Pass p, int32_t r, Node n) except -1:
     cdef tuple arrived = row_all(p, r, n)
     cdef int k
     kept = [None if wanted(n, k) else False for k in range(n.n_edges)]
-    n.x.collect = kept
-    try:
-        if many(n) or (arrived[0] is None and n.op.id == OP_FUNCTION):
-            backward_many(n, arrived)
-        elif arrived[0] is not None:
-            n.op.backward(n, <Tensor>arrived[0])
-    finally:
-        n.x.collect = None
+    backward_into(p, kept, n, arrived, None)
     given = tuple([None if v is False else v for v in kept])
     for hook in list(n.x.hooks.post.values()):
         out = hook(given, arrived)
         if out is not None:
             given = out if isinstance(out, tuple) else (out,)
+            if len(given) != n.n_edges:
+                raise RuntimeError(f"a post-hook of {node_name(n)} returned {len(given)} gradients, expected {n.n_edges}")
     for k in range(n.n_edges):
-        if k < len(given) and given[k] is not None and kept[k] is not False:
+        if given[k] is not None and kept[k] is not False:
             pass_grad(n, k, as_tensor_arg(given[k], node_name(n), "hook result"))
     return 0
 

@@ -176,6 +176,8 @@ cdef tuple wrap_outputs(FunctionCtx c, tuple args, tuple outputs, bint recorded)
         if recorded and id(t) not in {id(o) for o in outputs}:
             raise RuntimeError(f"{c.owner.__name__}: some elements marked as dirty during the forward method were not returned "
                                "as output. The inputs that are modified inplace must all be outputs of the Function.")
+        if recorded and (<Tensor>t).base is not None and len(outputs) > 1:
+            raise RuntimeError(f"{c.owner.__name__}: a view that is modified in place must be the Function's only output")
     for t in c.dirty or ():
         if recorded:
             check_in_place(<Tensor>t, True)
@@ -198,28 +200,29 @@ cdef tuple wrap_outputs(FunctionCtx c, tuple args, tuple outputs, bint recorded)
             result.append(o)
             continue
         y = <Tensor>o
-        if id(o) in inputs and id(o) not in dirty:
+        if id(o) in inputs and id(o) in plain:
+            y = alias_of(y)                  # the caller's own tensor keeps its history
+        elif id(o) in inputs and id(o) not in dirty:
             y = view_of_input(y)
         extra(c).outs.append((shape_tuple(&y.m), <int>y.m.dtype))
         if id(o) not in plain and category(y.m.dtype) >= 2:
             attach(c, y, i, id(o) in dirty)
-        elif id(o) in plain and id(o) not in dirty:
+        elif id(o) in plain:
             y.flags &= ~REQUIRES_GRAD
             y.fn = None
         result.append(y)
     swap_saved(c, outputs, result)
     keep_saved(c, tuple(result))
+    c.dirty = c.no_gradient = None           # they hold outputs, which hold c
     return tuple(result)
 
 
 cdef int attach(FunctionCtx c, Tensor y, int i, bint was_dirty) except -1:
     if was_dirty and y.base is not None:
-        if len(extra(c).outs) > 1:
-            raise RuntimeError(f"{c.owner.__name__}: a view that is modified in place must be the Function's only output")
-        rebase(y, c)
-        return 0
+        return rebase(y, c)
     if y.base is not None:
         y.creation = VIEW_FUNCTION
+        y.view_version = y.mem.version       # forward may have written after it took the view
     y.fn = c
     y.out_nr = i
     y.flags |= REQUIRES_GRAD

@@ -262,10 +262,24 @@ cdef Tensor unpack(Node n, int slot):
         raise_changed(n, slot, t)
     if slot == SLOT_OUT and recording() and is_float(t.m.dtype):
         y = alias_of(t)                  # re-attached, so that a second derivative flows through the output
-        y.fn = n
-        y.flags |= REQUIRES_GRAD
+        attach_output(n, y)
         return y
     return t
+
+
+cdef int attach_output(Node n, Tensor y) except -1:
+    """Makes y, n's output, part of the graph again. Where n wrote through a view, the graph knows the base that CopySlices made,
+    not n: y is then a view of that."""
+    cdef Pass p = <Pass>cyg_pass
+    cdef Node v
+    if p.collecting is n and p.around is not None:
+        v = node_new(&OPS[OP_AS_STRIDED])
+        put_edge(v, 0, p.around, 0, False)
+        v.rest = p.around.rest[1:]
+        return node_set_output(v, y)
+    y.fn = n
+    y.flags |= REQUIRES_GRAD
+    return 0
 
 
 cdef str op_word(int op):

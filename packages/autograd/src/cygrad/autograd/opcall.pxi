@@ -206,9 +206,23 @@ cdef int record(const OpInfo* o, Tensor y, Tensor a, Tensor b, Tensor c, const d
             n.attr[0] = attr[0]
             n.attr[1] = attr[1]
         if in_place:
+            mark_overwritten(n, y)
             rebase(y, n)
         else:
             node_set_output(n, y)
+    return 0
+
+
+cdef int mark_overwritten(Node n, Tensor y) except -1:
+    """Inputs saved by the node that wrote y count as changed by that write where they lie in y's memory. (y itself was copied.)"""
+    if y.flags & UNCOUNTED:
+        return 0
+    if n.s0 is not None and n.s0.mem is y.mem:
+        n.ver[0] -= 1
+    if n.s1 is not None and n.s1.mem is y.mem:
+        n.ver[1] -= 1
+    if n.s2 is not None and n.s2.mem is y.mem:
+        n.ver[2] -= 1
     return 0
 
 

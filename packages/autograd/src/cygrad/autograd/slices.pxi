@@ -194,6 +194,7 @@ cdef object extent(tuple geo):
 cdef int bw_copy_slices(Node n, Tensor g) except -1:
     """In-place write through a view: the gradient of the written slice goes through the writing operation, the rest passes."""
     cdef Node f
+    cdef list grads
     cdef Tensor whole, part, inner
     cdef Dims sizes, strides
     cdef int k
@@ -207,15 +208,10 @@ cdef int bw_copy_slices(Node n, Tensor g) except -1:
     dims_from(view[0], &sizes)
     dims_from(view[1], &strides)
     part = op_as_strided(whole, &sizes, &strides, view[2] - low + offset)
-    extra(f).collect = [want0 if k == 0 else wanted(n, k) for k in range(f.n_edges)]
-    extra(f).collect = [None if w else False for w in extra(f).collect]
-    try:
-        if f.released:
-            raise RuntimeError(RELEASED)
-        f.op.backward(f, op_clone(part))
-        grads = extra(f).collect
-    finally:
-        extra(f).collect = None
+    grads = [None if wanted(n, k) else False for k in range(f.n_edges)]
+    if f.released:
+        raise RuntimeError(RELEASED)
+    backward_into(<Pass>cyg_pass, grads, f, (op_clone(part),), n)
     if want0:
         if grads[0] is not None:
             inner = fit_slice(<Tensor>grads[0], view[0], part)

@@ -40,10 +40,10 @@ cdef int check_in_place(Tensor x, bint recorded) except -1:
     check_writable(x)
     if not recording():
         return 0
+    if x.flags & REQUIRES_GRAD and x.fn is None and (x.base is None or not x.base.flags & REQUIRES_GRAD):
+        raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation: "
+                           f"shape {list(shape_tuple(&x.m))}; write under no_grad(), or to a clone()")
     if x.base is None:
-        if x.flags & REQUIRES_GRAD and x.fn is None:
-            raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation: "
-                               f"shape {list(shape_tuple(&x.m))}; write under no_grad(), or to a clone()")
         return 0
     if not (recorded or x.base.flags & REQUIRES_GRAD):
         return 0
@@ -88,13 +88,7 @@ cdef int rebase(Tensor x, Node n) except -1:
     cdef uint32_t nr = 0
     cdef bint leaf = False
     if b is None:
-        if x.flags & RETAINS_GRAD and x.fn is not None:
-            node_hooks(x.fn).retain.pop(x.out_nr, None)      # .grad will be that of the new value
-            node_set_output(n, x)
-            keep_retaining(x)
-        else:
-            node_set_output(n, x)
-        return 0
+        return replace_history(n, x)
     # n saw a slice of the base; its output gradient has the slice's shape
     shape_output(n, &x.m)
     c = node_new(&OPS[OP_COPY_SLICES])
@@ -103,10 +97,19 @@ cdef int rebase(Tensor x, Node n) except -1:
         e = edge(n, k, &nr, &leaf)
         put_edge(c, k, e, nr, leaf)
     c.rest = (n, geometry(x), geometry(b))
-    node_set_output(c, b)
+    replace_history(c, b)
     x.flags |= REQUIRES_GRAD
     view_refresh(x)
     return 0
+
+
+cdef int replace_history(Node n, Tensor x) except -1:
+    """n becomes what made x; a retained .grad will be that of the new value."""
+    cdef bint retains = x.flags & RETAINS_GRAD and x.fn is not None
+    if retains:
+        node_hooks(x.fn).retain.pop(x.out_nr, None)
+    node_set_output(n, x)
+    return keep_retaining(x) if retains else 0
 
 
 cdef inline int shape_output(Node n, Meta* m) except -1:
@@ -136,12 +139,22 @@ cdef int view_refresh(Tensor x) except -1:
     """Makes the grad_fn of a view whose base was written since: the view is taken again from the base's new history."""
     cdef Node n
     cdef Tensor b = x.base
-    x.view_version = x.mem.version
     if not b.flags & REQUIRES_GRAD:
+        x.view_version = x.mem.version
         return 0
+    if x.creation != VIEW_PLAIN:
+        raise RuntimeError(
+            f"a view of shape {list(shape_tuple(&x.m))} is used whose base, or another view of it, has been modified inplace since; "
+            f"it cannot be taken again from the new values, because it is {CREATIONS[x.creation]}. clone() it before the change.")
+    x.view_version = x.mem.version
     n = node_new(&OPS[OP_AS_STRIDED])
     set_edge(n, 0, b)
     n.rest = (geometry(x), geometry(b))
-    node_set_output(n, x)
-    return 0
+    return replace_history(n, x)
+
+
+cdef dict CREATIONS = {
+    VIEW_NO_GRAD: "a view that was created in no_grad mode",
+    VIEW_MULTI: "the output of a function that returns multiple views (unbind, split, chunk)",
+    VIEW_FUNCTION: "a view returned by a custom Function"}
 

@@ -1,0 +1,276 @@
+"""Faults of the engine that were found once and stay fixed, each as the smallest program that showed it."""
+
+import gc
+import threading
+import weakref
+
+import pytest
+
+import cygrad as torch
+
+Function = torch.autograd.Function
+
+
+class Double(Function):
+    @staticmethod
+    def forward(ctx, x):
+        x.mul_(2)
+        ctx.mark_dirty(x)
+        return x
+
+    @staticmethod
+    def backward(ctx, g):
+        return 2 * g
+
+
+class Triple(Function):
+    """Returns its input; the gradient shows whether the Function was passed by."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x
+
+    @staticmethod
+    def backward(ctx, g):
+        return 3 * g
+
+
+def leaf(n):
+    return torch.arange(1.0, n + 1, dtype=torch.float64).requires_grad_()
+
+
+# ---- in-place writes and what they destroy --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("write", [lambda x: x.mul_(2), Double.apply])
+def test_a_leaf_that_is_a_view_cannot_be_written(write):
+    x = torch.arange(6.0).reshape(2, 3).requires_grad_()
+    with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
+        write(x)
+
+
+@pytest.mark.parametrize("write", [
+    lambda b: b.mul_(b.t()),
+    lambda b: b[0].mul_(b[0]),
+    lambda b: b[0].mul_(b[1]),
+])
+def test_an_operand_in_the_written_memory_counts_as_changed(write):
+    x = leaf(4)
+    b = x.reshape(2, 2) * 1
+    write(b)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        b.sum().backward()
+
+
+def test_a_sum_with_an_operand_in_the_written_memory_needs_no_values():
+    x = leaf(4)
+    b = x * 1
+    b[:2].add_(b[2:])
+    b.sum().backward()
+    assert x.grad.tolist() == [1, 1, 2, 2]
+
+
+def views_of(kind, b):
+    if kind == "split":
+        return b.split(2)[0]
+    if kind == "no_grad":
+        with torch.no_grad():
+            return b[:2]
+    return Triple.apply(b)
+
+
+@pytest.mark.parametrize("kind", ["split", "no_grad", "function"])
+@pytest.mark.parametrize("recorded", [True, False])
+def test_a_view_that_cannot_be_taken_again_is_refused_after_its_base_was_written(kind, recorded):
+    b = leaf(4) * 1
+    v = views_of(kind, b)
+    with torch.set_grad_enabled(recorded):
+        b.mul_(5)
+    with pytest.raises(RuntimeError, match="has been modified inplace"):
+        v * 3
+
+
+def test_values_of_such_a_view_can_be_read():
+    b = leaf(4) * 1
+    v = b.split(2)[0]
+    b.mul_(5)
+    assert v.detach().tolist() == [5, 10]
+
+
+def test_second_derivative_through_the_result_of_a_write_through_a_view():
+    x = leaf(2)
+    b = x * 1
+    b[:1].exp_()
+    g, = torch.autograd.grad((b**2).sum(), x, create_graph=True)
+    e = torch.exp(torch.tensor(2.0, dtype=torch.float64)).item()
+    assert torch.allclose(g, torch.tensor([2 * e, 4], dtype=torch.float64))
+    h, = torch.autograd.grad(g.sum(), x)
+    assert torch.allclose(h, torch.tensor([4 * e, 2], dtype=torch.float64))
+
+
+# ---- gradients that are kept ----------------------------------------------------------------------------------------
+
+
+def test_a_retained_gradient_follows_the_view_that_is_written():
+    b = leaf(3) * 1
+    v = b[:2]
+    v.retain_grad()
+    v.mul_(2)
+    (v * 5).sum().backward()
+    assert v.grad.tolist() == [5, 5]
+
+
+def test_a_retained_gradient_follows_the_base_of_a_view_that_is_written():
+    b = leaf(3) * 1
+    b.retain_grad()
+    b[:2].mul_(2)
+    (b * 5).sum().backward()
+    assert b.grad.tolist() == [5, 5, 5]
+
+
+def test_a_retained_gradient_follows_a_view_whose_base_is_written():
+    b = leaf(3) * 1
+    v = b[:2]
+    v.retain_grad()
+    b.mul_(2)
+    (v * 5).sum().backward()
+    assert v.grad.tolist() == [5, 5]
+
+
+def test_grad_is_not_the_tensor_that_a_hook_kept():
+    x = leaf(2)
+    kept = []
+    x.register_hook(lambda g: kept.append(g))
+    (x * 3).sum().backward()
+    x.grad.mul_(5)
+    assert kept[0].tolist() == [3, 3]
+
+
+# ---- hooks and threads ----------------------------------------------------------------------------------------------
+
+
+def test_a_post_hook_gives_a_gradient_for_each_input():
+    x = leaf(2)
+    y = x * 2
+    y.grad_fn.register_hook(lambda grad_inputs, grad_outputs: ())
+    with pytest.raises(RuntimeError, match="returned 0 gradients, expected 2"):
+        y.sum().backward()
+
+
+def test_a_backward_may_run_the_node_that_it_belongs_to():
+    inner = []
+
+    class Nested(Double):
+        @staticmethod
+        def backward(ctx, g):
+            if not inner:
+                inner.append(None)
+                inner[0], = torch.autograd.grad(s, x, retain_graph=True)
+            return 2 * g
+
+    x = leaf(3)
+    b = x * 1
+    Nested.apply(b[:2])
+    s = (b * b).sum()
+    s.backward(retain_graph=True)
+    assert x.grad.tolist() == inner[0].tolist() == [8, 16, 6]
+
+
+@pytest.mark.parametrize("how", ["view", "hook"])
+def test_threads_may_share_a_graph_with_a_write_through_a_view_or_a_post_hook(how):
+    n = 400_000
+    x = torch.ones(n, requires_grad=True)
+    w = torch.ones(n, requires_grad=True)
+    b = x * 1
+    if how == "view":
+        b[:].mul_(w)
+    else:
+        b = b * w
+        b.grad_fn.register_hook(lambda grad_inputs, grad_outputs: None)
+    s = (b * b).sum()
+    seen = []
+
+    def passes(k):
+        for _ in range(15):
+            try:
+                seen.append([g.sum().item() / n / k for g in torch.autograd.grad(s * k, [x, w], retain_graph=True)])
+            except Exception as error:
+                seen.append(error)
+
+    threads = [threading.Thread(target=passes, args=(k,)) for k in (1, 2, 3)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert seen == [[2.0, 2.0]] * 45
+
+
+# ---- custom Functions -----------------------------------------------------------------------------------------------
+
+
+def test_a_dirty_view_is_the_only_output():
+    class Two(Function):
+        @staticmethod
+        def forward(ctx, x):
+            x.mul_(2)
+            ctx.mark_dirty(x)
+            return x, x + 1
+
+        @staticmethod
+        def backward(ctx, g, h):
+            return 2 * (g + h)
+
+    with pytest.raises(RuntimeError, match="only output"):
+        Two.apply((leaf(3) * 1)[:2])
+
+
+def test_an_input_without_gradient_that_is_returned_keeps_its_history():
+    class Cut(Function):
+        @staticmethod
+        def forward(ctx, x):
+            x.mul_(2)
+            ctx.mark_dirty(x)
+            ctx.mark_non_differentiable(x)
+            return x
+
+        @staticmethod
+        def backward(ctx, g):
+            return g
+
+    b = leaf(3) * 1
+    y = Cut.apply(b)
+    assert y is not b
+    assert (y.requires_grad, (y * 2).requires_grad, b.requires_grad) == (False, False, True)
+
+
+def test_an_output_taken_as_a_view_before_forward_wrote_keeps_its_gradient():
+    class Both(Function):
+        @staticmethod
+        def forward(ctx, x):
+            t = x * 2
+            v = t[:2]
+            t.add_(1)
+            return t, v
+
+        @staticmethod
+        def backward(ctx, g, h):
+            r = 2 * g
+            r[:2] += 20 * h
+            return r
+
+    x = leaf(3)
+    t, v = Both.apply(x)
+    (t.sum() + v.sum()).backward()
+    assert x.grad.tolist() == [22, 22, 2]
+
+
+def test_a_node_does_not_own_the_input_that_it_changed():
+    gc.collect()
+    gc.disable()
+    try:
+        y = Double.apply(leaf(2) * 1)
+        node = weakref.ref(y.grad_fn)
+        del y
+        assert node() is None
+    finally:
+        gc.enable()
