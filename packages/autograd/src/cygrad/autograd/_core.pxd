@@ -21,8 +21,12 @@ cdef enum:                     # Tensor.creation, why an in-place write through 
     VIEW_FUNCTION = 3          # returned by a custom Function
 
 cdef enum:
-    GUARD_DIVISOR = 1
+    GUARD_DIVISOR = 1          # bits of OpInfo.guard; opgen/parse.py says what each asks
     GUARD_EXPONENT = 2
+    GUARD_NOBOOL = 4
+    GUARD_RANGE = 8
+    GUARD_QUOTIENT = 16
+    READS_VALUES = 3           # guards that read integers before the loop
     SLOT_OUT = 3               # saved slot of an output; slots 0..2 are inputs
     MAXATTR = 5
 
@@ -35,7 +39,9 @@ cdef struct OpInfo:            # one per op, filled at import from the op table;
     uint8_t saves[4]           # per input: bit i = slot i is read by its gradient
     uint8_t kinds              # bit i: input i counts in promotion; bit 4 + i: input i is a mask
     uint8_t out_bool           # result is bool
-    uint8_t guard              # integers: what the second input must not be (GUARD_...), 0 anything
+    uint8_t guard              # what is asked of the inputs beyond shape and dtype (GUARD_...)
+    uint8_t alike              # inputs of one dtype only, which is not promoted
+    uint8_t rowmajor           # the result is row-major whatever the inputs' layout
     uint16_t id
 
 cdef struct Dims:              # a shape or a list of dimensions, on the stack

@@ -129,6 +129,20 @@ cdef uint64_t dims_mask(object dim, int ndim, str name) except? 0xFFFFFFFFFFFFFF
     return mask if ndim else 0
 
 
+cdef uint64_t axis_mask(object dim, int ndim, str name) except? 0xFFFFFFFFFFFFFFFF:
+    """The dimension to reduce, as a set; None means all."""
+    cdef int k
+    if dim is None:
+        return dims_mask(None, ndim, name)
+    k = wrap_dim(as_index(dim, name, "dim"), ndim)
+    return <uint64_t>1 << k if ndim else 0
+
+
+cdef uint64_t axes_mask(object dim, int ndim, str name) except? 0xFFFFFFFFFFFFFFFF:
+    """The set of dimensions to reduce; None means all, () none."""
+    return 0 if isinstance(dim, (tuple, list)) and not dim else dims_mask(dim, ndim, name)
+
+
 cdef int code_or_none(object d) except -2:
     return -1 if d is None else dtype_code(d)
 

@@ -71,9 +71,7 @@ def where(condition, input=None, other=None):
         raise RuntimeError(f"where(): expected condition to be a boolean tensor, but got a tensor with dtype {dtype_object(c.m.dtype)} and shape "
                            f"{list(shape_tuple(&c.m))}")
     if input is None and other is None:
-        rows = tensor_new()
-        adopt((<Tensor>rows), ops.op_nonzero(&(<Tensor>rows).m, &c.m))
-        return op_unbind(<Tensor>rows, 1)
+        return places(c)
     if isinstance(input, Tensor):
         a = <Tensor>input
         b = as_operand(other, a, OP_WHERE, "where", "other")
@@ -144,11 +142,15 @@ def div(object input, object other, *, rounding_mode=None, out=None):
 
 def pow(object input, object exponent, *, out=None):
     """`input` raised to `exponent`, element by element."""
-    cdef Tensor a
     if isinstance(input, Tensor):
         return finish(power(<Tensor>input, exponent), out)
-    a = as_first(input, exponent, OP_POW, "pow")
-    return finish(op_pow(a, as_operand(exponent, a, OP_POW, "pow", "exponent")), out)
+    as_first(input, exponent, OP_POW, "pow")     # refuses two numbers
+    return finish(number_power(input, <Tensor>exponent), out)
+
+
+cdef Tensor number_power(object base, Tensor x):
+    """A number raised to a tensor; the result is row-major, as PyTorch's."""
+    return op_pow(as_operand(base, x, OP_POW, "pow", "input"), op_contiguous(x))
 
 
 cdef Tensor power(Tensor x, object exponent):
@@ -364,7 +366,9 @@ def chunk(Tensor input not None, chunks, dim=0):
         raise RuntimeError("chunk expects at least a 1-dimensional tensor")
     if n <= 0:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {n}")
-    return split_evenly(input, (input.m.sizes[k] + n - 1) // n or 1, k)
+    if input.m.sizes[k] == 0:            # of nothing there are as many parts as were asked for
+        return split(input, [0] * n, k)
+    return split_evenly(input, (input.m.sizes[k] + n - 1) // n, k)
 
 
 def cat(tensors, dim=0, *, out=None):
@@ -404,8 +408,12 @@ def broadcast_to(Tensor input not None, size):
 
 def nonzero(Tensor input not None, *, as_tuple=False):
     """Indices of the nonzero elements, one row each; with `as_tuple`, one index tensor a dimension."""
-    cdef Tensor y = op_nonzero_rows(input)
-    return op_unbind(y, 1) if as_flag(as_tuple, "nonzero", "as_tuple") else y
+    return places(input) if as_flag(as_tuple, "nonzero", "as_tuple") else op_nonzero_rows(input)
+
+
+cdef tuple places(Tensor x):
+    """One index tensor a dimension; a 0-d tensor counts as a vector of one element."""
+    return op_unbind(op_nonzero_rows(x if x.m.ndim else op_unsqueeze(x, 0)), 1)
 
 
 def clone(Tensor input not None, *, memory_format=None):

@@ -59,7 +59,7 @@ cdef Tensor basic_index(Tensor x, object key, list tensors):
         refuse_key(x, entries, used)
     for k in entries:
         if isinstance(k, Tensor):
-            if (<Tensor>k).m.ndim == 0 and (<Tensor>k).m.dtype != BOOL and not tensors and len(entries) == 1:
+            if (<Tensor>k).m.ndim == 0 and (<Tensor>k).m.dtype != BOOL:
                 x = select_checked(x, dim, ops.item(&(<Tensor>k).m), dropped)
                 dropped += 1
             elif (<Tensor>k).m.dtype == BOOL:

@@ -34,17 +34,22 @@ cdef Tensor empty_rowmajor(const Meta* like, int code):
     """Uninitialised, row-major, shape of `like`."""
     cdef Tensor y = tensor_new()
     cdef Meta* m = &y.m
-    cdef int d = like.ndim
+    cdef int64_t stride = 1
+    cdef int i, d = like.ndim
     if d > INLINE:
         meta_contig(m, d, like.sizes, code)
-    else:                                # strides too are the input's: they differ only in dimensions of size 1, as in PyTorch
+    else:
         m.ndim = d
         m.dtype = code
         m.numel = like.numel
         m.flags = CONTIGUOUS | DENSE
         m.sizes = m.inl
         m.strides = m.inl + INLINE
-        memcpy(m.inl, like.inl, sizeof(m.inl))
+        for i in range(d - 1, -1, -1):
+            m.inl[i] = like.sizes[i]
+            m.inl[INLINE + i] = stride
+            if like.sizes[i] > 1:
+                stride *= like.sizes[i]
     adopt(y, storage_new(like.numel * ITEMSIZE[code]))
     m.data = y.mem.ptr
     return y
@@ -58,6 +63,20 @@ cdef inline bint same_dense(const Meta* a, const Meta* b) noexcept:
     for i in range(a.ndim):
         if a.sizes[i] != b.sizes[i]:
             return False
+    return True
+
+
+cdef inline bint plain(const Meta* m) noexcept:
+    """Row-major in dimensions of size 1 too: beside a 0-d tensor their strides would shape the result, as in PyTorch."""
+    cdef int64_t stride = 1
+    cdef int i
+    if not m.flags & CONTIGUOUS:
+        return False
+    for i in range(m.ndim - 1, -1, -1):
+        if m.strides[i] != stride:
+            return False
+        if m.sizes[i] > 1:
+            stride *= m.sizes[i]
     return True
 
 
@@ -132,14 +151,14 @@ cdef inline Tensor binary(int op, Tensor a, Tensor b):
     cdef Meta* shape
     cdef Tensor y
     if a.m.dtype == b.m.dtype and not cyg_mode & ~MODE_NO_GRAD:
-        if same_dense(&a.m, &b.m) or (b.m.ndim == 0 and a.m.flags & CONTIGUOUS):
+        if same_dense(&a.m, &b.m) or (b.m.ndim == 0 and plain(&a.m)):
             shape = &a.m
-        elif a.m.ndim == 0 and b.m.flags & CONTIGUOUS:
+        elif a.m.ndim == 0 and plain(&b.m):
             shape = &b.m
         else:
             return pointwise(op, 2, a, b, None, NULL, None)
         f = o.row[a.m.dtype]
-        if f != NULL and not (o.guard and a.m.dtype <= INT64):
+        if f != NULL and not (o.guard & READS_VALUES and a.m.dtype <= INT64):
             y = empty_rowmajor(shape, BOOL if o.out_bool else a.m.dtype)
             run_two(f, &y.m, &a.m, &b.m)
             if cyg_mode == 0 and (needs(a) or needs(b)):
@@ -229,11 +248,29 @@ cdef int mark_overwritten(Node n, Tensor y) except -1:
 cdef int compute_code(const OpInfo* o, Tensor a, Tensor b, Tensor c) except -1:
     """The dtype in which the kernel runs; RuntimeError where there is none."""
     cdef int code
-    code = result_code(a if o.kinds & 1 else None, b if o.kinds & 2 else None, c if o.kinds & 4 else None)
-    if o.row[code] == NULL and category(code) < 2 and o.row[<int>FLOAT32] != NULL and o.row[<int>INT64] == NULL:
+    if o.alike:
+        code = common_code(o, a, b, c)
+    else:
+        code = result_code(a if o.kinds & 1 else None, b if o.kinds & 2 else None, c if o.kinds & 4 else None)
+    if (o.row[code] == NULL and not o.alike and category(code) < 2 and o.row[<int>FLOAT32] != NULL
+            and o.row[<int>INT64] == NULL):
         code = default_dtype()           # a function of real numbers, given integers
     if o.row[code] == NULL:
         refuse_dtype(o, code)
+    return code
+
+
+cdef int common_code(const OpInfo* o, Tensor a, Tensor b, Tensor c) except -1:
+    """The one dtype of all inputs that are no Python numbers; a 0-d third one (a weight) may have another."""
+    cdef int code = a.m.dtype
+    cdef Tensor other = None
+    if b is not None and b.m.dtype != code:
+        other = b
+    elif c is not None and c.m.ndim and c.m.dtype != code:
+        other = c
+    if other is not None:
+        raise RuntimeError(f"{ROW_NAMES[o.id - 1]}: tensors of one dtype are wanted, got {dtype_object(code)} and "
+                           f"{dtype_object(other.m.dtype)}")
     return code
 
 
@@ -283,8 +320,6 @@ cdef Tensor pointwise(int op, int nin, Tensor a, Tensor b, Tensor c, const doubl
     cdef Meta* ms[4]
     cdef int64_t sizes[MAXDIM]
     cdef int nd, i
-    if o.guard and code <= INT64:
-        check_guard(o, tb)
     ms[1] = &ta.m
     if nin > 1:
         ms[2] = &tb.m
@@ -294,9 +329,14 @@ cdef Tensor pointwise(int op, int nin, Tensor a, Tensor b, Tensor c, const doubl
         nd = broadcast_shapes(ms + 1, nin, sizes)
     except RuntimeError as e:
         raise RuntimeError(f"{o.name.decode().lower()}: {e}") from None
+    if o.guard:
+        check_guards(o, code, a, b, c, tb, elements(nd, sizes))
     if target is None:
         y = tensor_new()
-        meta_joint(&y.m, ms + 1, nin, nd, sizes, out_code)
+        if o.rowmajor:
+            meta_contig(&y.m, nd, sizes, out_code)
+        else:
+            meta_joint(&y.m, ms + 1, nin, nd, sizes, out_code)
         adopt(y, meta_storage(&y.m))
         run_iter(o.row[code], &y.m, ms, nin, nd, sizes, attr)
         if recording() and needs_grad(a, b, c):
@@ -306,19 +346,47 @@ cdef Tensor pointwise(int op, int nin, Tensor a, Tensor b, Tensor c, const doubl
     return target
 
 
-cdef int check_guard(const OpInfo* o, Tensor b) except -1:
-    """Integers whose result does not exist."""
-    cdef Tensor bad, any_bad, least
-    bad = binary(OP_EQ if o.guard == GUARD_DIVISOR else OP_LT, b, scalar_tensor(0, b.m.dtype))
-    any_bad = tensor_new()
-    adopt(any_bad, ops.op_any(&any_bad.m, &bad.m, full_mask(bad), False))
-    if ops.item(&any_bad.m):
-        if o.guard == GUARD_DIVISOR:
-            raise RuntimeError(f"ZeroDivisionError: {o.name.decode().lower()} of integers by zero")
-        least = tensor_new()
-        adopt(least, ops.op_amin(&least.m, &b.m, full_mask(b), False))
-        raise RuntimeError(f"Integers to negative integer powers are not allowed: {o.name.decode().lower()} of "
-                           f"{dtype_object(b.m.dtype)} got the exponent {ops.item(&least.m)}")
+cdef int64_t elements(int nd, const int64_t* sizes) noexcept:
+    cdef int64_t n = 1
+    cdef int i
+    for i in range(nd):
+        n *= sizes[i]
+    return n
+
+
+cdef int check_guards(const OpInfo* o, int code, Tensor a, Tensor b, Tensor c, Tensor cast_b,
+                      int64_t count) except -1:
+    """What a row asks of its inputs. cast_b: b in the dtype `code` of the loop; count: elements of the result."""
+    cdef str name = ROW_NAMES[o.id - 1]
+    if o.guard & GUARD_DIVISOR and code <= INT64 and count and holds_any(OP_EQ, cast_b):
+        raise RuntimeError(f"ZeroDivisionError: {name} of integers by zero")
+    if o.guard & GUARD_EXPONENT and code <= INT64 and b.flags & WRAPPED and holds_any(OP_LT, b):
+        raise RuntimeError(f"Integers to negative integer powers are not allowed: {name} of {dtype_object(code)} got the "
+                           f"exponent {ops.item(&b.m)}")
+    if o.guard & GUARD_NOBOOL and (a.m.dtype == BOOL or b.m.dtype == BOOL):
+        raise RuntimeError(f"{name}: subtraction with a bool operand is not supported, got {dtype_object(a.m.dtype)} and "
+                           f"{dtype_object(b.m.dtype)}: use the `^` or `logical_xor()` operator, or `~` to invert a mask")
+    if o.guard & GUARD_QUOTIENT and category(b.m.dtype) < 2 and category(c.m.dtype) < 2:
+        raise RuntimeError(f"{name}: integer division is not supported, got {dtype_object(b.m.dtype)} and "
+                           f"{dtype_object(c.m.dtype)}: convert one to a floating dtype")
+    if o.guard & GUARD_RANGE:
+        for t in (a, b, c):
+            if t is not None and (<Tensor>t).flags & WRAPPED and (<Tensor>t).m.dtype != code:
+                check_range(<Tensor>t, code)
+    return 0
+
+
+cdef bint holds_any(int compare, Tensor t) except -1:
+    """Whether some element compares so with 0."""
+    cdef Tensor hit = binary(compare, t, scalar_tensor(0, t.m.dtype)), any_hit = tensor_new()
+    adopt(any_hit, ops.op_any(&any_hit.m, &hit.m, full_mask(hit), False))
+    return ops.item(&any_hit.m)
+
+
+cdef int check_range(Tensor number, int code) except -1:
+    """Whether a Python number can be stored in a dtype."""
+    cdef Tensor place = scalar_tensor(0, code)
+    ops.fill_number(&place.m, ops.item(&number.m))
     return 0
 
 
@@ -465,21 +533,21 @@ cdef Tensor wrap(object v, Tensor t, bint exact):
     if PyFloat_CheckExact(v):
         return scalar_tensor(PyFloat_AS_DOUBLE(v), code if is_float(code) else default_dtype())
     if PyBool_Check(v):
-        return scalar_tensor(1.0 if v else 0.0, code)
+        return scalar_tensor(1.0 if v else 0.0, BOOL)
     if PyLong_CheckExact(v):
         if is_float(code):
             return scalar_tensor(v, code)
-        if code == BOOL:
-            code = INT64
-        if exact and code != INT64 and not int_fits(v, code):
-            code = INT64
         y = tensor_new()
         meta_contig(&y.m, 0, NULL, INT64)
         adopt(y, meta_storage(&y.m))
         (<int64_t*>y.m.data)[0] = int_value(v)
-        if code != INT64:
+        if code == INT64 or code == BOOL:
+            y.flags = WRAPPED
+        elif int_fits(v, code):
             y = cast_data(y, code)
-        y.flags = WIDE if code != t.m.dtype and t.m.dtype != BOOL else WRAPPED
+            y.flags = WRAPPED
+        else:
+            y.flags = WIDE if exact else WRAPPED
         return y
     if isinstance(v, float):
         return wrap(float(v), t, exact)

@@ -193,7 +193,7 @@ cdef int meta_joint(Meta* y, Meta** ops, int n, int ndim, const int64_t* sizes, 
         full = meta_same_shape(ops[i], y)
         rowmajor &= full and (ops[i].flags & CONTIGUOUS) != 0
         alike &= full and (ops[i].flags & DENSE) != 0 and memcmp(ops[i].strides, ops[0].strides, 8 * ndim) == 0
-    if rowmajor or y.numel == 0:
+    if rowmajor:
         return 0
     if alike:
         memcpy(y.strides, ops[0].strides, 8 * ndim)
@@ -202,7 +202,7 @@ cdef int meta_joint(Meta* y, Meta** ops, int n, int ndim, const int64_t* sizes, 
     stride_order(ops, n, ndim, sizes, order)
     for i in range(ndim):
         y.strides[order[i]] = stride
-        stride *= sizes[order[i]] if sizes[order[i]] > 1 else 1
+        stride *= sizes[order[i]]        # 0 once a size is 0, as in PyTorch
     set_flags(y)
     return 0
 

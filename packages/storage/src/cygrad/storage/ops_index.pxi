@@ -317,7 +317,7 @@ cdef int scatter_into(Meta* x, int64_t dim, Meta* index, Meta* src, bint add) ex
 # ---- the same on a copy
 
 cdef Storage op_scatter(Meta* y, Meta* x, int64_t dim, Meta* index, Meta* src):
-    cdef Storage s = op_clone(y, x, x.dtype, False)
+    cdef Storage s = op_clone(y, x, x.dtype, True)
     try:
         scatter_into(y, dim, index, src, False)
     except BaseException:
@@ -327,7 +327,7 @@ cdef Storage op_scatter(Meta* y, Meta* x, int64_t dim, Meta* index, Meta* src):
 
 
 cdef Storage op_scatter_add(Meta* y, Meta* x, int64_t dim, Meta* index, Meta* src):
-    cdef Storage s = op_clone(y, x, x.dtype, False)
+    cdef Storage s = op_clone(y, x, x.dtype, True)
     try:
         scatter_into(y, dim, index, src, True)
     except BaseException:
@@ -337,7 +337,7 @@ cdef Storage op_scatter_add(Meta* y, Meta* x, int64_t dim, Meta* index, Meta* sr
 
 
 cdef Storage op_index_add(Meta* y, Meta* x, int64_t dim, Meta* index, Meta* src):
-    cdef Storage s = op_clone(y, x, x.dtype, False)
+    cdef Storage s = op_clone(y, x, x.dtype, True)
     try:
         index_add_into(y, dim, index, src)
     except BaseException:

@@ -10,11 +10,12 @@ from .scalar import attr_names, forward_kernel, gradient_plan, kernels
 from .tensor import ARG_LETTER, TensorReading, helper_signatures
 
 C_ARG = {"int": "int64_t", "float": "double", "number": "double", "flag": "bint", "dim": "int64_t", "dims": "uint64_t",
+         "axis": "uint64_t", "axes": "uint64_t",
          "ints": "const Dims*", "dtype": "int", "castto": "int"}
 # a method of Tensor or a function has the plain name
 STUB_ARG = {"int": "_int", "float": "_float", "number": "_Number", "flag": "_bool", "dim": "_int",
-            "dims": "_int | Sequence[_int] | None", "ints": "Sequence[_int]", "dtype": "_dtype | None",
-            "castto": "_dtype | None", "str": "str"}
+            "dims": "_int | Sequence[_int] | None", "axis": "_int | None", "axes": "_int | Sequence[_int] | None",
+            "ints": "Sequence[_int]", "dtype": "_dtype | None", "castto": "_dtype | None", "str": "str"}
 STUB_TENSOR = {"t": "Tensor", "tn": "Tensor | _Number", "n": "Tensor | _Number", "mask": "Tensor", "index": "Tensor",
                "tensors": "Sequence[Tensor]"}
 OUT = "SLOT_OUT"
@@ -235,13 +236,16 @@ def table_text(rows):
             for i, p in enumerate(row.inputs):
                 if p.name in row.grad:
                     lines.append(f"    {o}.saves[{i}] = {saves_mask(row, p.name)}")
-            counted = [row.promote] if row.promote else [p.name for p in row.inputs if p.type != "mask"]
+            counted = [row.promote] if row.promote in slots(row) else [p.name for p in row.inputs if p.type != "mask"]
             kinds = sum(1 << i for i, p in enumerate(row.inputs) if p.name in counted)
             kinds |= sum(16 << i for i, p in enumerate(row.inputs) if p.type == "mask")
             lines.append(f"    {o}.kinds = {kinds}")
             lines.append(f"    {o}.out_bool = {int(row.out == 'bool')}")
             if row.guard:
-                lines.append(f"    {o}.guard = GUARD_{row.guard.upper()}")
+                words = " | ".join("GUARD_" + word.upper() for word in row.guard.split())
+                lines.append(f"    {o}.guard = {words}")
+            lines.append(f"    {o}.alike = {int(row.promote == 'alike')}")
+            lines.append(f"    {o}.rowmajor = {int(row.layout == 'contiguous')}")
     refusals = ", ".join(f"{op_id(r)}: {r.refusal!r}" for r in rows.values() if r.refusal)
     lines.insert(0, f"cdef dict REFUSALS = {{{refusals}}}\n\n")
     return "\n".join([*lines, "    return 0", "", "fill_table()"]) + "\n"
@@ -267,8 +271,8 @@ def convert(row, p, x):
     match p.type:
         case "dim":
             return f"wrap_dim(as_index({where}), {x}.m.ndim)"
-        case "dims":
-            return f"dims_mask({name}, {x}.m.ndim, \"{row.name}\")"
+        case "dims" | "axis" | "axes":
+            return f"{p.type}_mask({name}, {x}.m.ndim, \"{row.name}\")"
         case "int":
             return f"as_index({where})"
         case "float" | "number":

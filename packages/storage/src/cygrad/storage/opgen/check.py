@@ -6,7 +6,7 @@ from .scalar import KINDS, NotScalar, forward_kernel, gradient_kernel, kernels, 
 
 API = {"function", "method", "inplace", "out", "nn", "varargs"}
 TEST = {"low", "high", "ref"}
-GUARDS = {"divisor", "exponent"}
+GUARDS = {"divisor", "exponent", "nobool", "quotient", "range"}
 CONSTANTS = {"pi", "True", "False", "None"}
 
 
@@ -45,12 +45,14 @@ def check_words(rows, row):
         row.fail(f"api has the words {', '.join(sorted(API))}, got {word!r}")
     for key in set(row.test) - TEST:
         row.fail(f"test has the keys {', '.join(sorted(TEST))}, got {key!r}")
-    if row.guard not in (None, *GUARDS):
-        row.fail(f"guard is one of {', '.join(sorted(GUARDS))}, got {row.guard!r}")
+    for word in set((row.guard or "").split()) - GUARDS:
+        row.fail(f"guard has the words {', '.join(sorted(GUARDS))}, got {word!r}")
+    if row.layout not in (None, "contiguous"):
+        row.fail(f"layout is 'contiguous' or absent, got {row.layout!r}")
     if row.alpha is not None and row.alpha not in rows:
         row.fail(f"alpha names the row {row.alpha!r}, which does not exist")
     inputs = {p.name for p in row.inputs}
-    if row.promote is not None and row.promote not in inputs:
+    if row.promote not in (None, "alike", *inputs):
         row.fail(f"promote names {row.promote!r}, which is no input")
     for name in set(row.py) - {p.name for p in row.params}:
         row.fail(f"py renames {name!r}, which is no parameter")

@@ -6,7 +6,9 @@ A row (see CONTRIBUTING.md for a walk through one)::
     sig     = "x, dim:dims=None, keepdim:bool=False, *, dtype:dtype=None -> y"
     types   = "float"            # dtypes it has kernels for: float | int (bool and integers) | number (no bool) | all
     out     = "bool"             # dtype of the result when it is not that of the inputs
-    promote = "x"                # the result has x's dtype (default: PyTorch's promotion over all tensors)
+    promote = "x"                # the result has x's dtype (default: PyTorch's promotion over all tensors); "alike":
+                                 # all tensors have one dtype, integers do not become floats
+    layout  = "contiguous"       # pointwise: the result is row-major (default: in the inputs' common layout)
     fwd     = "1 / (1 + exp(-x))"  # pointwise: one formula an element; fwd_bool / fwd_int: another one for these dtypes
     kernel  = "sum"              # or: the hand-written storage function op_sum
     meta    = "transpose"        # or: the view rule view_transpose; shares storage
@@ -14,7 +16,9 @@ A row (see CONTRIBUTING.md for a walk through one)::
     hand    = "why"              # or: recorded by autograd's own code (formulas.pxi: bw_NAME), for the reason given
     grad.x  = "g * y * (1 - y)"  # one formula an input; names: inputs, arguments, outputs, g (the first one's gradient)
     nondiff = "boolean"          # why there is no gradient, where there is none
-    guard   = "divisor"          # integers: second input checked before the loop (divisor: no 0; exponent: not below 0)
+    guard   = "divisor range"    # checked before the loop. divisor: no integer as second input is 0; exponent: no
+                                 # integer number there is negative; nobool: no input is bool; quotient: second and
+                                 # third input are not both integers; range: numbers fit the dtype of the result
     refusal = "TypeError: ..."   # pointwise: raised for a dtype without kernel (default: NotImplementedError)
     alpha   = "add_scaled"       # the row that a factor on the second input selects
     node    = "Mul"              # name of the graph node without "Backward0" (default: the name in CamelCase)
@@ -24,8 +28,9 @@ A row (see CONTRIBUTING.md for a walk through one)::
     test    = { low = -6, high = 6, ref = "np.exp" }   # sample range, reference
 
 Inputs without a type are tensors; `tn` is a tensor or a number, `n` a number or a 0-d tensor; `bool` on an input before
-the first argument with a default is a tensor of bool. Arguments: int, float, number, flag, dim, dims, ints, dtype, str,
-and castto, a dtype to which the inputs are cast before the operation.
+the first argument with a default is a tensor of bool. Arguments: int, float, number, flag, dim, dims, axis (one
+dimension, None for all), axes (as dims, but () for none), ints, dtype, str, and castto, a dtype to which the inputs are
+cast before the operation.
 """
 import ast
 import re
@@ -36,9 +41,9 @@ from pathlib import Path
 TABLE = Path(__file__).resolve().parent.parent / "optable"
 FILES = ("pointwise", "reduce", "shape", "index", "linalg", "nn")
 TENSOR_TYPES = ("t", "tn", "n", "mask", "tensors", "index")
-ARG_TYPES = ("int", "float", "number", "flag", "dim", "dims", "ints", "dtype", "castto", "str")
+ARG_TYPES = ("int", "float", "number", "flag", "dim", "dims", "axis", "axes", "ints", "dtype", "castto", "str")
 KEYS = {"sig", "types", "out", "promote", "fwd", "fwd_bool", "fwd_int", "kernel", "meta", "tensor", "grad", "nondiff",
-        "node", "py", "api", "doc", "test", "alpha", "hand", "guard", "refusal"}
+        "node", "py", "api", "doc", "test", "alpha", "hand", "guard", "refusal", "layout"}
 
 
 class TableError(ValueError):
@@ -80,6 +85,7 @@ class Row:
     alpha: str | None
     guard: str | None
     refusal: str | None
+    layout: str | None
     test: dict = field(default_factory=dict)
 
     @property
@@ -167,7 +173,8 @@ def parse_row(name, file, raw):
     params, outputs = parse_sig(raw["sig"], fail)
     fwd = {k[4:]: raw[k] for k in ("fwd", "fwd_bool", "fwd_int") if k in raw}
     default_api = "function method inplace out" if fwd else "function method"
-    optional = ("out", "promote", "kernel", "meta", "tensor", "hand", "nondiff", "alpha", "guard", "refusal")
+    optional = ("out", "promote", "kernel", "meta", "tensor", "hand", "nondiff", "alpha", "guard", "refusal",
+                "layout")
     return Row(name=name, file=file, params=params, outputs=outputs, types=raw.get("types", "all"), fwd=fwd,
                grad=raw.get("grad", {}), node=raw.get("node", camel(name)), py=raw.get("py", {}),
                api=tuple(raw.get("api", default_api).split()), doc=raw["doc"], test=raw.get("test", {}),

@@ -10,8 +10,8 @@ import re
 from .scalar import constant
 
 C_TYPES = {"Tensor": "T", "double": "D", "int64_t": "I", "uint64_t": "M", "bint": "B", "const Dims*": "Z", "int": "I"}
-ARG_LETTER = {"int": "I", "float": "D", "number": "D", "flag": "B", "dim": "I", "dims": "M", "ints": "Z", "dtype": "I",
-              "castto": "I"}
+ARG_LETTER = {"int": "I", "float": "D", "number": "D", "flag": "B", "dim": "I", "dims": "M", "axis": "M", "axes": "M",
+              "ints": "Z", "dtype": "I", "castto": "I"}
 OPERATORS = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.Pow: "pow", ast.BitAnd: "bitwise_and",
              ast.BitOr: "bitwise_or", ast.BitXor: "bitwise_xor"}
 COMPARES = {ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge"}
