@@ -274,3 +274,32 @@ def test_a_node_does_not_own_the_input_that_it_changed():
         assert node() is None
     finally:
         gc.enable()
+
+
+def test_a_slice_of_a_leaf_that_is_a_view_is_not_written():
+    """The leaf is a view of a tensor that needs no gradient; writing through a slice would change it behind its graph."""
+    x = torch.arange(6.0).view(2, 3).requires_grad_()
+    with pytest.raises(RuntimeError, match="leaf"):
+        x[0] = 2.0
+    assert x.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
+    with torch.no_grad():
+        x[0] = 2.0
+    assert x[0].tolist() == [2.0, 2.0, 2.0]
+
+
+def test_hooks_after_accumulation_run_for_chosen_inputs_too():
+    x = torch.ones(2, requires_grad=True)
+    seen = []
+    x.register_post_accumulate_grad_hook(lambda t: seen.append(t.grad.tolist()))
+    (x * 3).sum().backward(inputs=[x])
+    assert seen == [[3.0, 3.0]]
+
+
+def test_a_quotient_may_be_written_over():
+    """Its gradient reads the operands only."""
+    a = torch.tensor([1.0, 2.0], requires_grad=True)
+    b = torch.tensor([2.0, 4.0], requires_grad=True)
+    z = a / b
+    z.add_(1)
+    z.sum().backward()
+    assert b.grad.tolist() == [-0.25, -0.125]

@@ -91,6 +91,9 @@ cdef int backward_call(list tensors, list grads, object retain, object create, o
                 t.grad_ = op_add(<Tensor>t.grad_, <Tensor>found[i])
             else:
                 t.grad_ = added(<Tensor>t.grad_, <Tensor>found[i])
+            if t.fn is None and t.flags & HAS_HOOKS:
+                for hook in list(t.extra.after.values()):
+                    hook(t)
     finally:
         restore_mode(before)
     return 0

@@ -60,6 +60,9 @@ cdef int check_in_place(Tensor x, bint recorded) except -1:
     if x.base.flags & REQUIRES_GRAD and x.base.fn is None:
         raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation: "
                            f"leaf of shape {list(shape_tuple(&x.base.m))}; write under no_grad()")
+    if x.flags & REQUIRES_GRAD and not x.base.flags & REQUIRES_GRAD:
+        raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation: the leaf is itself a view "
+                           "of a tensor that requires none; write under no_grad()")
     return 0
 
 
