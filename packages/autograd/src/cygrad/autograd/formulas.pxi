@@ -387,7 +387,8 @@ cdef Tensor masked_select_backward(Tensor g, const Dims* sizes, Tensor mask):
     cdef Meta x
     cdef int64_t full[64]
     cdef int nd
-    cdef Dims d
+    cdef Dims d, flat
+    cdef Tensor wide, y
     rowmajor_probe(&x, sizes, g.m.dtype)
     ms[0] = &x
     ms[1] = &mask.m
@@ -395,7 +396,11 @@ cdef Tensor masked_select_backward(Tensor g, const Dims* sizes, Tensor mask):
     meta_clear(&x)
     d.n = nd
     memcpy(d.v, full, nd * sizeof(int64_t))
-    return op_index_put(zeros_of(nd, full, g.m.dtype), [op_expand_to(mask, &d)], g, False)
+    wide = op_contiguous(op_expand_to(mask, &d))
+    flat.n = 1                           # an index mask is one-dimensional
+    flat.v[0] = wide.m.numel
+    y = op_index_put(zeros_of(1, flat.v, g.m.dtype), [op_view_as_shape(wide, &flat)], g, False)
+    return op_view_as_shape(y, &d)
 
 
 cdef int bw_optimizer_step(Node n, Tensor g) except -1:
