@@ -3,7 +3,7 @@ cimport cython
 from libc.stdint cimport INT64_MAX, int64_t, uint64_t
 from libc.string cimport memset
 from cygrad.storage.core cimport (
-    BOOL, CONTIGUOUS, ITEMSIZE, MAXDIM, MAXOPS, Iter, Loop, Meta, Storage, broadcast_shapes, default_dtype, dtype_code,
+    BOOL, CONTIGUOUS, FLOAT32, ITEMSIZE, MAXDIM, MAXOPS, Iter, Loop, Meta, Storage, broadcast_shapes, default_dtype, dtype_code,
     dtype_object, has_internal_overlap, is_float, iter_build, iter_run_gil, meta_clear, meta_contig, meta_joint,
     meta_like, meta_storage, promote, shape_tuple, stride_tuple, view_as_strided, view_diagonal, view_expand,
     view_narrow, view_permute, view_reshape, view_select, view_slice, view_squeeze, view_transpose, view_unfold,
@@ -20,6 +20,7 @@ check_storage_abi("cygrad.storage.array")
 
 cdef dict TABLE = {}       # rows of the op table, read when the first operation is called
 cdef object CPU = device("cpu")
+cdef Storage NOTHING = Storage()
 
 
 cdef Array array_of(const Meta* m, Storage s):
@@ -155,8 +156,13 @@ cdef class Array:
     obj : object with the buffer protocol
         Its memory is shared, not copied; `cygrad.storage.interop.storage_from_buffer` says what is accepted.
     """
+    def __cinit__(self):
+        cdef int64_t size = 0
+        meta_contig(&self.m, 1, &size, FLOAT32)      # what is never filled has no elements, and memory that can be asked
+        self.storage = NOTHING
+
     def __init__(self, obj):
-        if self.storage is not None:
+        if self.storage is not NOTHING:
             raise RuntimeError("an Array is initialised once")
         self.storage = storage_of_buffer(&self.m, obj)
 

@@ -258,7 +258,7 @@ cdef int index_put_into(Meta* x, Meta** index, int n, Meta* value, bint accumula
 cdef int64_t count_true(const uint8_t* x, int64_t n) noexcept nogil:
     cdef int64_t i, total = 0
     for i in range(n):
-        total += x[i]
+        total += x[i] != 0       # borrowed memory may hold other bytes than 0 and 1: all but 0 are true
     return total
 
 

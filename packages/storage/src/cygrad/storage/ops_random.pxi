@@ -166,7 +166,7 @@ cdef class Generator:
             raise RuntimeError(f"set_state: {STATE_BYTES} bytes are wanted, got {len(state)}")
         seed, left, seeded, at, *words = struct.unpack_from("<Qii625Q", state)
         _, normal, _, has_normal = struct.unpack_from("<dddi", state, 5016)
-        if not (seeded == 1 and 0 < left <= MT_N and 0 <= at <= MT_N and any(words)):
+        if not (seeded == 1 and 0 < left <= MT_N and 0 <= at <= MT_N + 1 - left and any(words)):
             raise RuntimeError(f"set_state: not a state of this generator (left={left}, next={at}, seeded={seeded})")
         g.seed, g.left, g.next, g.normal, g.has_normal = seed, left, at, normal, bool(has_normal)
         for i in range(MT_N):

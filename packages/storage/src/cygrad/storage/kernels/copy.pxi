@@ -47,6 +47,8 @@ cdef inline int32_t to_int32(source x) noexcept nogil:
 cdef inline element convert(source x, element tag) noexcept nogil:
     if element is bool_t:
         return x != 0
+    elif source is bool_t:
+        return <element> (x != 0)
     elif element is int32_t:
         return to_int32[source](x)
     elif element is float or element is double:

@@ -113,6 +113,14 @@ cdef void sum_across(double* acc, const char* x, int64_t m, int64_t sk, int64_t 
         i += k
 
 
+cdef inline int64_t whole(element x) noexcept nogil:
+    """The integer that is added: every byte but 0 is true, and borrowed memory may hold any."""
+    if element is bool_t:
+        return x != 0
+    else:
+        return <int64_t> x
+
+
 cdef void sum_integers(int64_t* acc, const char* x, int64_t m, int64_t sk, int64_t n, int64_t sr, int mode,
                        const element* tag) noexcept nogil:
     cdef int64_t i, j, total
@@ -122,20 +130,20 @@ cdef void sum_integers(int64_t* acc, const char* x, int64_t m, int64_t sk, int64
             row = <const element*> (x + i * sr)
             if sk == sizeof(element):
                 for j in range(m):
-                    acc[j] += <int64_t> row[j]
+                    acc[j] += whole[element](row[j])
             else:
                 for j in range(m):
-                    acc[j] += <int64_t> (<const element*> (<const char*> row + j * sk))[0]
+                    acc[j] += whole[element]((<const element*> (<const char*> row + j * sk))[0])
         return
     for j in range(m):
         row = <const element*> (x + j * sk)
         total = 0
         if sr == sizeof(element):
             for i in range(n):
-                total += <int64_t> row[i]
+                total += whole[element](row[i])
         else:
             for i in range(n):
-                total += <int64_t> (<const element*> (<const char*> row + i * sr))[0]
+                total += whole[element]((<const element*> (<const char*> row + i * sr))[0])
         acc[j] += total
 
 
@@ -212,14 +220,16 @@ cdef void prod_kernel(char* acc, const element* x, int64_t m, int64_t sk, int64_
                 if element is float or element is double:
                     total[j] *= (<const element*> (p0 + i * sr + j * sk))[0]
                 else:
-                    count[j] = <int64_t> (<uint64_t> count[j] * <uint64_t> (<const element*> (p0 + i * sr + j * sk))[0])
+                    count[j] = <int64_t> (<uint64_t> count[j]
+                                          * <uint64_t> whole[element]((<const element*> (p0 + i * sr + j * sk))[0]))
         return
     for j in range(m):
         if element is float or element is double:
             total[j] *= product_row[element](p0 + j * sk, n, sr, x)
         else:
             for i in range(n):
-                count[j] = <int64_t> (<uint64_t> count[j] * <uint64_t> (<const element*> (p0 + i * sr + j * sk))[0])
+                count[j] = <int64_t> (<uint64_t> count[j]
+                                      * <uint64_t> whole[element]((<const element*> (p0 + i * sr + j * sk))[0]))
 
 
 cdef void prod_merge(element* acc, const element* other, int64_t m) noexcept nogil:

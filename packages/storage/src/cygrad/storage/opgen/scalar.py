@@ -297,6 +297,8 @@ class Kernel:
         for n, kind in self.operands:
             if kind == "truth":
                 names[n] = (f"({names[n][0]} != 0)", "truth")
+            elif type.kind == "bool":  # borrowed memory may hold other bytes than 0 and 1: all but 0 are true
+                names[n] = (f"(<{type.c}>({names[n][0]} != 0))", "value")
         names |= {n: (f"t{i}" if positional else n, "value") for i, n in enumerate(self.attrs)}
         reading = Reading(rows, type, names, near)
         return reading.read(dict(self.formulas)[type], self.truth), reading
