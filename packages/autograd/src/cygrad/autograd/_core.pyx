@@ -21,13 +21,13 @@ from cygrad.storage cimport dispatch, ops
 from cygrad.storage.core cimport (
     BFLOAT16, BOOL, COMPLEX64, COMPLEX128, CONTIGUOUS, DENSE, FLOAT16, FLOAT32, FLOAT64, INLINE, INT8, INT16, INT32, INT64,
     ITEMSIZE, MAXDIM, N_DTYPES, NOGIL, UINT8, Iter, Loop, Meta, Storage, block_alloc, block_free, broadcast_shapes,
-    default_dtype, dtype, dtype_code, dtype_object, has_internal_overlap, is_float, iter_build, iter_run, iter_run_gil, may_share_memory,
+    default_dtype, dtype, dtype_code as any_code, dtype_object, has_internal_overlap, is_float, iter_build, iter_run, iter_run_gil, may_share_memory,
     meta_alloc, meta_clear, meta_contig, meta_dense_like, meta_joint, meta_like, meta_same_shape, meta_storage, meta_strided, promote,
     set_default, shape_tuple, storage_borrow, storage_new, stride_tuple, view_as_strided, view_diagonal, view_expand,
     view_narrow, view_permute, view_reshape, view_select, view_slice, view_squeeze, view_transpose, view_unfold,
     view_unsqueeze, view_view, wrap_dim)
 
-from cygrad.storage.core import Size, device as Device
+from cygrad.storage.core import Size, device as Device, dtypes as _dtypes
 
 include "abi.pxi"         # storage's: whether the installed one is the one that this was compiled for
 

@@ -21,6 +21,10 @@ cdef int accumulate(Tensor leaf, Tensor g, bint sole) except -1:
     if leaf.flags & HAS_HOOKS:
         sole = sole and not leaf.extra.hooks         # a hook may have kept it
         g = run_tensor_hooks(leaf.extra.hooks, g)
+    if leaf.grad_ is not None and not meta_same_shape(&(<Tensor>leaf.grad_).m, &g.m):
+        raise RuntimeError(f"a gradient of shape {list(shape_tuple(&g.m))} cannot be added to .grad, which has shape "
+                           f"{list(shape_tuple(&(<Tensor>leaf.grad_).m))}; set .grad to None where .data gets another "
+                           "shape")
     if leaf.grad_ is None:
         if sole and not recording() and stealable(g, leaf):
             leaf.grad_ = g

@@ -48,6 +48,7 @@ cdef int scan(object data, const Dims* d, int depth, int code, bint given) excep
     """Checks that the sequence is not ragged; returns the dtype of its elements promoted with `code` (-1: none yet).
     given: the user named a dtype, so that an element needs to be a number only."""
     cdef int found = -1
+    cdef int64_t met
     if depth < d.n:
         if not is_nested(data):
             if isinstance(data, (float, int, Tensor)) or isinstance(data, np_type("generic")):
@@ -55,8 +56,12 @@ cdef int scan(object data, const Dims* d, int depth, int code, bint given) excep
             bad_element(data, depth, given)
         if len(data) != d.v[depth]:
             raise ValueError(f"expected sequence of length {d.v[depth]} at dim {depth} (got {len(data)})")
+        met = 0
         for item in data:
+            met += 1
             code = scan(item, d, depth + 1, code, given)
+        if met != d.v[depth]:
+            uneven(met, d.v[depth], depth)
         return code
     if PyFloat_CheckExact(data):
         found = default_dtype()
@@ -79,6 +84,12 @@ cdef int scan(object data, const Dims* d, int depth, int code, bint given) excep
     return found if code < 0 else promote(code, found)
 
 
+cdef int uneven(int64_t met, int64_t length, int depth) except -1:
+    """A sequence gave more or fewer elements than its length says, or than it gave before."""
+    found = "more" if met > length else met
+    raise ValueError(f"tensor(): expected a sequence of length {length} at dim {depth}, but it gave {found} elements")
+
+
 cdef int bad_element(object data, int depth, bint given) except -1:
     """Raises what PyTorch does for an element that is no number."""
     if isinstance(data, str) and depth:
@@ -93,9 +104,16 @@ cdef int bad_element(object data, int depth, bint given) except -1:
 
 
 cdef int store(object data, const Dims* d, int depth, char** at, int code) except -1:
+    cdef int64_t met
     if depth < d.n:
-        for item in data:
+        met = 0
+        for item in data:               # reading an element may run the user's code, which may change the sequence
+            met += 1
+            if met > d.v[depth]:
+                break
             store(item, d, depth + 1, at, code)
+        if met != d.v[depth]:
+            uneven(met, d.v[depth], depth)
         return 0
     if code == FLOAT32:
         (<float*>at[0])[0] = <float><double>data

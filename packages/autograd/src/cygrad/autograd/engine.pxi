@@ -58,6 +58,9 @@ cdef class Pass:
         free(self.heap)
 
 
+cyg_set_new(Pass, cyg_no_new)
+
+
 cdef inline int32_t row_of(Pass p, object e, bint leaf) except -2:
     """e's row in p, -1 when it has none."""
     if leaf:
@@ -343,13 +346,22 @@ cdef int apply_hooks_before(Pass p, int32_t r, Node n) except -1:
             if len(out) != len(grads):
                 raise RuntimeError(f"a pre-hook of {node_name(n)} returned {len(out)} gradients, expected {len(grads)}")
             for i, v in enumerate(out):
-                row_put(p, r, i, v)
+                row_put(p, r, i, replaced(p, r, n, i, v))
     for nr, ref in h.retain.items():
         t = ref()
         g = row_get(p, r, nr)
         if t is not None and g is not None:
             retain(<Tensor>t, g)
     return 0
+
+
+cdef Tensor replaced(Pass p, int32_t r, Node n, int i, object v):
+    """What a pre-hook returned for output i of target r, as a gradient of that output must be; None stands for none."""
+    if v is None:
+        return None
+    if not isinstance(v, Tensor):
+        raise TypeError(f"a pre-hook of {node_name(n)} must return Tensors or None, got {kind_of(v)} as gradient {i}")
+    return fit(n, i, <object>p.rows[r].node, p.rows[r].leaf, i, <Tensor>v)
 
 
 cdef Tensor row_get(Pass p, int32_t r, int nr):

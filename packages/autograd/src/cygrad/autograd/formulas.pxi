@@ -27,6 +27,9 @@ cdef tuple dims_tuple(const Dims* d):
 
 
 cdef int dims_from(object seq, Dims* d) except -1:
+    d.n = 0
+    if len(seq) > MAXDIM:
+        raise RuntimeError(f"a tensor has at most {MAXDIM} dimensions, {len(seq)} were given")
     d.n = len(seq)
     for i in range(d.n):
         d.v[i] = seq[i]

@@ -41,6 +41,10 @@ cdef class FunctionCtx(Node):
         self.materialize_grads = value
 
 
+cdef New new_context = cyg_new_of(FunctionCtx)
+cyg_set_new(FunctionCtx, cyg_no_new)
+
+
 cdef object unpack_saved(FunctionCtx c):
     cdef Tensor t, y
     if c.kept is None:
@@ -96,6 +100,8 @@ cdef object context_class(object function):
     if cls is None:
         cls = type(function.__name__ + "Backward", (FunctionCtx,), {"__module__": "torch.autograd.function"})
         function._backward_cls = cls
+    elif not (isinstance(cls, type) and issubclass(cls, FunctionCtx)):
+        raise TypeError(f"{function.__name__}._backward_cls must be a class made from FunctionCtx, got {cls!r}")
     return cls
 
 
@@ -118,7 +124,7 @@ def apply_function(function, tuple args, dict kwargs):
         args = bind_defaults(function.forward, args, kwargs)
         kwargs = {}
     cls = context_class(function)
-    c = cls.__new__(cls)
+    c = <FunctionCtx>new_context(cls, <PyObject*>(), NULL)
     c.op = &OPS[OP_FUNCTION]
     c.materialize_grads = True
     c.owner = function

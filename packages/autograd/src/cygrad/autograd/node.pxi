@@ -2,6 +2,28 @@
 # A Node keeps what its gradient needs in named object slots, so that Cython traverses and clears them and a cycle made by
 # a hook or by create_graph is collectable. Edges point to the nodes that made the inputs; the graph owns only towards the leaves.
 
+cdef extern from *:
+    """
+    /* newfunc, with a class as any other object */
+    typedef PyObject* (*cyg_new)(PyObject* type, PyObject* args, PyObject* kwargs);
+    #define cyg_new_of(type) ((cyg_new)((PyTypeObject*)(type))->tp_new)
+    static void cyg_set_new(PyObject* type, cyg_new made) {
+        ((PyTypeObject*)type)->tp_new = (newfunc)made;
+        ((PyTypeObject*)type)->tp_vectorcall = NULL;      /* Cython's would pass it by */
+        PyType_Modified((PyTypeObject*)type);
+    }
+    static PyObject* cyg_no_new(PyObject* type, PyObject* args, PyObject* kwargs) {
+        (void)args; (void)kwargs;
+        return PyErr_Format(PyExc_TypeError, "%.200s objects are made by cygrad itself, they cannot be constructed",
+                            ((PyTypeObject*)type)->tp_name);
+    }
+    """
+    ctypedef object (*New "cyg_new")(object, PyObject*, PyObject*)
+    New cyg_new_of(object type) noexcept
+    void cyg_set_new(object type, New made) noexcept
+    New cyg_no_new
+
+
 cdef uint64_t node_seq = 0
 cdef OpInfo OPS[1024]              # by op id; filled at import
 cdef OpInfo OP_ACCUMULATE          # the leaf's node
@@ -26,6 +48,9 @@ cdef class NodeExtra:
     pass
 
 
+cyg_set_new(NodeExtra, cyg_no_new)
+
+
 @cython.final
 cdef class SizesBlock:
     # owned by a Tensor, or by the NodeExtra of a node, of more than INLINE dimensions
@@ -33,6 +58,9 @@ cdef class SizesBlock:
 
     def __dealloc__(self):
         meta_clear(&self.meta)
+
+
+cyg_set_new(SizesBlock, cyg_no_new)
 
 
 @cython.final
@@ -43,6 +71,9 @@ cdef class LeafLink:
 
     def __dealloc__(self):
         self.leaf.acc = NULL
+
+
+cyg_set_new(LeafLink, cyg_no_new)
 
 
 cdef NodeExtra extra(Node n):
@@ -116,6 +147,10 @@ cdef class Node:
     def metadata(self):
         """A dict of the user's own, for notes about this node."""
         return node_hooks(self).metadata
+
+
+# A node without an operation has nothing that its methods could read.
+cyg_set_new(Node, cyg_no_new)
 
 
 RELEASED = (
@@ -338,6 +373,9 @@ cdef class RemovableHandle:
         self.remove()
 
 
+cyg_set_new(RemovableHandle, cyg_no_new)
+
+
 cdef object handle_count = 0
 
 
@@ -345,7 +383,7 @@ cdef add_hook(dict hooks, hook):
     global handle_count
     if not callable(hook):
         raise TypeError(f"a hook must be callable, got {type(hook).__name__}")
-    cdef RemovableHandle h = RemovableHandle()
+    cdef RemovableHandle h = RemovableHandle.__new__(RemovableHandle)
     h.hooks = hooks
     h.id = handle_count
     handle_count += 1

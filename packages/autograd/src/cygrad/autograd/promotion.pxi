@@ -1,6 +1,20 @@
 # promotion: the dtype of a result. May use: node. PyTorch's rule: tensors with dimensions outrank 0-d tensors, which outrank
 # Python numbers; a lower rank matters only when its category (bool < int < float < complex) is higher.
 
+cdef uint64_t computed = 0         # one bit for each dtype that has kernels: the others are there to be named only
+for _t in _dtypes.values():
+    computed |= <uint64_t>1 << any_code(_t)
+
+
+cdef int dtype_code(object o) except -1:
+    """The code of a dtype that tensors may have."""
+    cdef int code = any_code(o)
+    if not computed >> code & 1:
+        known = ", ".join(sorted({repr(t) for t in _dtypes.values()}))
+        raise TypeError(f"tensors of {o!r} are not there yet; the dtypes are {known}")
+    return code
+
+
 cdef struct Promotion:
     int dim, zero, number       # highest dtype seen in each rank, -1 when none
 
