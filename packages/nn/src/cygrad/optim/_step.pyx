@@ -10,7 +10,8 @@ from libc.stdlib cimport free, malloc
 from cygrad.autograd._core cimport Tensor, adopt, bump, optimizer_op, tensor_new
 from cygrad.optim._job cimport ADAM_UPDATE, N_UPDATES, SGD_UPDATE, AdamRule, Job, SgdRule, Update
 from cygrad.storage.core cimport (
-    CONTIGUOUS, DENSE, FLOAT32, FLOAT64, GRAIN, Meta, dtype_object, has_internal_overlap, meta_same_shape, shape_tuple)
+    CONTIGUOUS, DENSE, FLOAT32, FLOAT64, GRAIN, Meta, dtype_object, has_internal_overlap, may_share_memory,
+    meta_same_shape, num_threads, shape_tuple)
 from cygrad.storage.ops cimport copy_into, fill_number, item, op_clone
 
 import cygrad
@@ -46,7 +47,7 @@ cdef class Batch:
     # owned by one call of sgd() or adam(); the jobs of all its parameters of both dtypes
     cdef Job* jobs
     cdef char* wide            # per job: 1 for double
-    cdef int n_jobs
+    cdef int n_jobs, capacity
     cdef int64_t total
     cdef list written          # tensors that change
     cdef list staged           # (tensor, contiguous copy) to be copied back
@@ -57,6 +58,7 @@ cdef class Batch:
         self.wide = <char*>malloc(capacity + 1)
         if self.jobs == NULL or self.wide == NULL:
             raise MemoryError
+        self.capacity = capacity
         self.written = []
         self.staged = []
         self.alive = []
@@ -70,14 +72,23 @@ cdef class Batch:
         cdef Job* job = &self.jobs[self.n_jobs]
         cdef Tensor s
         cdef int i = 0
+        if self.n_jobs > self.capacity:          # a state of the user's own class may do anything when it is read
+            raise RuntimeError("the list of parameters grew while an optimizer step read it")
         if p.m.dtype != FLOAT32 and p.m.dtype != FLOAT64:
             raise RuntimeError(f"an optimizer step needs float32 or float64 parameters, got {dtype_object(p.m.dtype)}")
         check_writable(p)
         check_like(p, g, "gradient")
-        cdef bint flat = same_order(&p.m, &g.m)
+        cdef bint flat
+        if shifted(p, g):
+            g = copy_of(g)
+            self.alive.append(g)
+        flat = same_order(&p.m, &g.m)
         for s in states:
             check_like(p, s, "state")
             check_writable(s)
+            if may_share_memory(&p.m, &s.m):
+                raise RuntimeError("an optimizer step cannot write to a parameter whose state lies in the "
+                                   f"parameter's own memory: shape {tuple(shape_tuple(&p.m))}")
             flat = flat and same_order(&p.m, &s.m)
         job.p = self.place(p, flat, True)
         job.g = self.place(g, flat, False)
@@ -98,8 +109,7 @@ cdef class Batch:
             self.written.append(t)
         if flat or t.m.flags & CONTIGUOUS:
             return t.m.data
-        cdef Tensor copy = tensor_new()
-        adopt(copy, op_clone(&copy.m, &t.m, t.m.dtype, True))
+        cdef Tensor copy = copy_of(t)
         self.alive.append(copy)
         if written:
             self.staged.append((t, copy))
@@ -108,7 +118,7 @@ cdef class Batch:
     cdef int run(self, int rule_id, const void* rule) except -1:
         cdef Tensor t, copy
         cdef int j
-        if self.total < GRAIN:
+        if self.total < GRAIN or self.shares():
             for j in range(self.n_jobs):
                 run_chunk(Chunk(j, 0, self.jobs[j].n), self.jobs, self.wide, rule_id, rule)
         else:
@@ -118,6 +128,26 @@ cdef class Batch:
         for t in self.written:
             bump(t, optimizer_op())
         return 0
+
+    cdef bint shares(self) except -1:
+        """Whether parameters lie in each other's memory: then they are updated one after the other."""
+        cdef int j, k
+        cdef int64_t size
+        blocks = []
+        for j in range(self.n_jobs):
+            size = self.jobs[j].n * (8 if self.wide[j] else 4)
+            blocks.append((<size_t>self.jobs[j].p, <size_t>self.jobs[j].p + size))
+            blocks.append((<size_t>self.jobs[j].g, <size_t>self.jobs[j].g + size))
+            for k in range(3):
+                if self.jobs[j].s[k] != NULL:
+                    blocks.append((<size_t>self.jobs[j].s[k], <size_t>self.jobs[j].s[k] + size))
+        blocks.sort()
+        end = 0
+        for start, stop in blocks:
+            if start < end and start < stop:
+                return True
+            end = max(end, stop)
+        return False
 
     cdef int run_threads(self, int rule_id, const void* rule) except -1:
         cdef int64_t k, at, count = 0
@@ -134,7 +164,8 @@ cdef class Batch:
                 chunks[count] = Chunk(j, at, min(<int64_t>CHUNK, self.jobs[j].n - at))
                 count += 1
                 at += CHUNK
-        for k in prange(count, nogil=True, schedule="static"):
+        cdef int threads = num_threads()         # 1 in a forked child, where a team would wait for ever
+        for k in prange(count, nogil=True, num_threads=threads, schedule="static"):
             run_chunk(chunks[k], self.jobs, self.wide, rule_id, rule)
         free(chunks)
         return 0
@@ -155,6 +186,25 @@ cdef bint same_order(const Meta* a, const Meta* b) noexcept:
         if a.sizes[d] != 1 and a.strides[d] != b.strides[d]:
             return False
     return True
+
+
+cdef bint shifted(Tensor p, Tensor g) noexcept:
+    """Whether g shares memory with p, but not element by element: p's first new values would be taken for gradients."""
+    return may_share_memory(&p.m, &g.m) and not (p.m.data == g.m.data and same_order(&p.m, &g.m))
+
+
+cdef Tensor copy_of(Tensor t):
+    """A row-major copy without history."""
+    cdef Tensor y = tensor_new()
+    adopt(y, op_clone(&y.m, &t.m, t.m.dtype, True))
+    return y
+
+
+cdef int check_tensor(object t, str role) except -1:
+    """The typed variables below take None too, whose fields must not be read."""
+    if not isinstance(t, Tensor):
+        raise TypeError(f"an optimizer step needs a Tensor as {role}, got {type(t).__name__}")
+    return 0
 
 
 cdef int check_like(Tensor p, Tensor t, str role) except -1:
@@ -182,7 +232,9 @@ def sgd(list params, state, lr, momentum, dampening, weight_decay, bint nesterov
     cdef Tensor p, buffer
     cdef bint fresh
     cdef list created = []
-    for p in params:
+    for each in params:
+        check_tensor(each, "parameter")
+        p = each
         if p.grad_ is None:
             continue
         buffer = None
@@ -208,7 +260,9 @@ def adam(list params, state, lr, beta1, beta2, eps, weight_decay, bint decoupled
     cdef double t
     cdef tuple states
     cdef list created = [], counted = []
-    for p in params:
+    for each in params:
+        check_tensor(each, "parameter")
+        p = each
         if p.grad_ is None:
             continue
         own = state.get(p)
@@ -219,9 +273,17 @@ def adam(list params, state, lr, beta1, beta2, eps, weight_decay, bint decoupled
         if amsgrad and "max_exp_avg_sq" not in own:
             own["max_exp_avg_sq"] = cygrad.zeros_like(p)
         states = (own["exp_avg"], own["exp_avg_sq"])
-        job = batch.add(p, p.grad_, (*states, own["max_exp_avg_sq"]) if amsgrad else states)
+        if amsgrad:
+            states = (*states, own["max_exp_avg_sq"])
+        for each in (*states, own["step"]):
+            check_tensor(each, "state")
         step = own["step"]
+        check_writable(step)
+        if step.m.numel != 1:
+            raise RuntimeError("the step counter of a parameter must have one element, got shape "
+                               f"{tuple(shape_tuple(&step.m))}")
         t = item(&step.m) + 1
+        job = batch.add(p, p.grad_, states)
         counted.append((step, t))
         job.rate = rule.lr / (1 - pow(rule.beta1, t))
         job.root = sqrt(1 - pow(rule.beta2, t))

@@ -1,0 +1,119 @@
+"""Optimizers whose parameters or state were tampered with: refused, or right, never a crash."""
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def cygrad_alone(backend):
+    """These are promises of this project; PyTorch crashes at some of them."""
+    if backend != "cygrad":
+        pytest.skip("the checks are of this project's own step")
+
+
+def survives(program):
+    """Run it in a process of its own; what it printed."""
+    text = "import cygrad as torch\n" + textwrap.dedent(program)
+    done = subprocess.run([sys.executable, "-X", "faulthandler", "-c", text], capture_output=True,
+                          text=True, timeout=120)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+SETUP = """
+        x = torch.nn.Parameter(torch.ones(8))
+        optimizer = torch.optim.{kind}
+        x.grad = torch.ones(8)
+        optimizer.step()
+        before = x.tolist()
+"""
+
+TAMPERED = {
+    "a parameter is None": ("SGD([x], lr=0.1)", "optimizer.param_groups[0]['params'].append(None)"),
+    "a parameter is a number": ("Adam([x], lr=0.1)", "optimizer.param_groups[0]['params'].append(5)"),
+    "moments are None": ("Adam([x], lr=0.1)", "optimizer.state[x]['exp_avg'] = None"),
+    "the step is None": ("Adam([x], lr=0.1)", "optimizer.state[x]['step'] = None"),
+    "the step has no element": ("Adam([x], lr=0.1)", "optimizer.state[x]['step'] = torch.zeros(0)"),
+    "the step is read-only": ("Adam([x], lr=0.1)",
+                              "optimizer.state[x]['step'] = torch.frombuffer(bytes(4), dtype=torch.float32)"),
+    "moments lie in the parameter": ("Adam([x], lr=0.1)", "optimizer.state[x]['exp_avg'] = x.detach()"),
+    "moments have another shape": ("SGD([x], lr=0.1, momentum=0.9)",
+                                   "optimizer.state[x]['momentum_buffer'] = torch.zeros(3)"),
+    "the parameter got another shape": ("SGD([x], lr=0.1)", "x.data = torch.ones(3); before = x.tolist()"),
+    "the parameter got another dtype": ("SGD([x], lr=0.1)", "x.data = x.data.double()"),
+}
+
+
+@pytest.mark.parametrize("what", TAMPERED)
+def test_a_tampered_step_is_refused_and_changes_nothing(what):
+    kind, change = TAMPERED[what]
+    assert survives(SETUP.format(kind=kind) + f"""
+        {change}
+        try:
+            optimizer.step()
+        except (RuntimeError, TypeError, AttributeError):
+            print(x.tolist() == before)
+    """) == "True\n"
+
+
+def test_parameters_added_while_the_step_reads_its_state():
+    survives(SETUP.format(kind="Adam([x], lr=0.1)") + """
+        more = [torch.nn.Parameter(torch.ones(8)) for _ in range(2000)]
+        for p in more:
+            p.grad = torch.ones(8)
+        class Grows(dict):
+            def __getitem__(self, key):
+                optimizer.param_groups[0]["params"].extend(more)
+                more.clear()
+                return dict.__getitem__(self, key)
+        optimizer.state[x] = Grows(optimizer.state[x])
+        try:
+            optimizer.step()
+        except RuntimeError:
+            pass
+    """)
+
+
+@pytest.mark.parametrize("size", [10, 100_000])
+def test_overlapping_parameters_are_updated_one_after_the_other(size):
+    assert survives(f"""
+        whole = torch.arange({size} + 1).float() / {size}
+        wanted = whole.clone()
+        a, b = torch.nn.Parameter(whole[:-1]), torch.nn.Parameter(whole[1:])
+        a.grad, b.grad = torch.ones({size}), torch.ones({size})
+        torch.optim.SGD([a, b], lr=0.5, weight_decay=0.5).step()
+        for part in (wanted[:-1], wanted[1:]):
+            part -= 0.5 * (1 + 0.5 * part)
+        print((whole - wanted).abs().max().item() < 1e-6)
+    """) == "True\n"
+
+
+def test_a_gradient_in_shifted_memory_of_its_parameter_is_read_before_it_is_written():
+    assert survives("""
+        whole = torch.arange(1001).float()
+        wanted = whole[1:] - 0.1 * whole[:-1]
+        x = torch.nn.Parameter(whole[1:])
+        x.grad = whole[:-1]
+        torch.optim.SGD([x], lr=0.1).step()
+        print((x.detach() - wanted).abs().max().item() < 1e-3)
+    """) == "True\n"
+
+
+def test_a_step_in_a_forked_child_ends():
+    assert survives("""
+        import os
+        import signal
+        torch.set_num_threads(2)
+        x = torch.nn.Parameter(torch.ones(500_000))
+        x.grad = torch.ones(500_000)
+        optimizer = torch.optim.SGD([x], lr=0.1)
+        optimizer.step()
+        child = os.fork()
+        if child == 0:
+            signal.alarm(60)
+            optimizer.step()
+            os._exit(0)
+        print(os.waitpid(child, 0)[1])
+    """) == "0\n"
