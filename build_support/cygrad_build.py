@@ -166,6 +166,17 @@ class Package:
             stamps.append((f"CYGRAD_{name.upper()}_ABI", stamp + "ULL"))
         return stamps
 
+    def sources_stamp(self) -> str:
+        """Hash of everything that is compiled or included."""
+        digest = hashlib.sha256()
+        for root in (*self.roots(), self.generated, self.shims):
+            for path in sorted(p for p in root.rglob("*") if p.suffix in (".pyx", ".pxd", ".pxi", ".h")):
+                if root != self.src and path.parent.name == "kernels" and not path.name.startswith("_"):
+                    continue  # a kernel group of a lower distribution: nothing here includes it
+                digest.update(path.as_posix().encode())
+                digest.update(path.read_bytes())
+        return digest.hexdigest()
+
     def write_sources(self) -> None:
         """Write the shims and run the op generator; unchanged files keep their time stamps."""
         for group in self.kernel_groups():
@@ -225,7 +236,8 @@ class build_ext(_build_ext):
         rules = self.rules
         rules.write_sources()
         self._choose_options()
-        stamps = self._forget_changed()
+        sources = rules.sources_stamp()
+        self._forget_changed(sources)
         from Cython.Build import cythonize
 
         translated = cythonize(
@@ -241,7 +253,8 @@ class build_ext(_build_ext):
             ext.sources = by_name[ext.name].sources
             ext.depends = [*by_name[ext.name].depends, *headers]
         super().build_extensions()
-        rules.stamps.write_text(json.dumps(stamps, indent=1, sort_keys=True))
+        stamps = json.loads(rules.stamps.read_text())
+        self._write_stamps(stamps["modules"], stamps["sources"] | {self.build_lib: sources})
         self._drop_leftovers()
         self._place_generated_data()
 
@@ -284,23 +297,36 @@ class build_ext(_build_ext):
                 return False
         return True
 
-    def _forget_changed(self) -> dict[str, str]:
-        """Remove what was built with other options: time stamps alone would not rebuild it."""
+    def _forget_changed(self, sources: str) -> None:
+        """Remove what was built with other options, and renew what was built from the same sources.
+
+        Time stamps would notice neither: options have none, and a build environment made for one installation has a
+        Cython that is newer than everything built before.
+        """
         import Cython
 
-        rules = self.rules
-        old = json.loads(rules.stamps.read_text()) if rules.stamps.is_file() else {}
+        stamps = self.rules.stamps
+        old = json.loads(stamps.read_text()) if stamps.is_file() else {}
         compiler = [str(x) for x in self.compiler.compiler_so]
-        new = {}
+        modules = {}
         for ext in self.extensions:
             facts = [Cython.__version__, sys.version, compiler, DIRECTIVES, ext.define_macros, ext.include_dirs]
             facts += [ext.extra_compile_args, ext.extra_link_args]
-            new[ext.name] = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
-            if new[ext.name] != old.get(ext.name):
-                (rules.cython / ext.sources[0]).with_suffix(".c").unlink(missing_ok=True)
-                Path(self.get_ext_fullpath(ext.name)).unlink(missing_ok=True)
-        rules.stamps.unlink(missing_ok=True)
-        return new
+            modules[ext.name] = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+            text = (self.rules.cython / ext.sources[0]).with_suffix(".c")
+            for product in (text, Path(self.get_ext_fullpath(ext.name))):  # the module has to be the newer of the two
+                if modules[ext.name] != old.get("modules", {}).get(ext.name):
+                    product.unlink(missing_ok=True)
+                elif sources == old.get("sources", {}).get(self.build_lib) and product.is_file():
+                    os.utime(product)
+        # Of an unfinished build nothing is known; an editable one has a folder of its own, and says nothing of others.
+        built = {folder: stamp for folder, stamp in old.get("sources", {}).items() if folder != self.build_lib}
+        self._write_stamps(modules, built)
+
+    def _write_stamps(self, modules: dict[str, str], built: dict[str, str]) -> None:
+        self.rules.stamps.parent.mkdir(parents=True, exist_ok=True)
+        built = {folder: stamp for folder, stamp in built.items() if Path(folder).is_dir()}
+        self.rules.stamps.write_text(json.dumps({"modules": modules, "sources": built}, indent=1))
 
     def _drop_leftovers(self) -> None:
         """Remove modules whose source is gone, so that no wheel ships them."""
