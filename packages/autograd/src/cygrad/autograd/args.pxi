@@ -1,4 +1,5 @@
-# args: what users may pass, checked and converted. May use: opcall. Every message names function, argument, what came and what is wanted.
+# args: what users may pass, checked and converted. May use: opcall.
+# Every message names function, argument, what came and what is wanted.
 
 cdef object ONE = 1
 
@@ -7,8 +8,10 @@ cdef dict _modules = _sys.modules
 
 
 cdef object np_type(str name):
-    """A class of NumPy for isinstance; () as long as nobody imported NumPy, for then nothing can be one. Importing NumPy takes longer
-    than importing cygrad, and many programs never need it."""
+    """A class of NumPy for isinstance; () as long as nobody imported NumPy, for then nothing can be one.
+
+    Importing NumPy takes longer than importing cygrad, and many programs never need it.
+    """
     module = _modules.get("numpy")
     return getattr(module, name, ()) if module is not None else ()
 
@@ -44,6 +47,8 @@ cdef int64_t as_index(object v, str name, str arg) except? -1:
 
 cdef object whole(object v, str name, str arg):
     """The Python int that v stands for."""
+    if isinstance(v, Tensor) and (<Tensor>v).m.dtype == BOOL:
+        wrong_type(v, name, arg, "int")
     if not PyBool_Check(v) and hasattr(v, "__index__"):
         try:
             return v.__index__()
@@ -82,11 +87,13 @@ cdef int parse_ints(object v, Dims* d, str name, str arg) except -1:
         k = v[i]
         if not PyLong_CheckExact(k):
             if PyBool_Check(k) or not hasattr(k, "__index__"):
-                raise TypeError(f"{name}(): argument '{arg}' must be tuple of ints, but entry {i} is of type {kind_of(k)}")
+                raise TypeError(f"{name}(): argument '{arg}' must be tuple of ints, but entry {i} is of type "
+                                f"{kind_of(k)}")
             k = whole(k, name, arg)
         d.v[i] = PyLong_AsLongLongAndOverflow(k, &overflow)
         if overflow:
-            raise TypeError(f"{name}(): argument '{arg}' must be tuple of ints that fit in 64 bits, but entry {i} is {k}")
+            raise TypeError(f"{name}(): argument '{arg}' must be tuple of ints that fit in 64 bits, but entry {i} is "
+                            f"{k}")
     return 0
 
 
@@ -173,7 +180,8 @@ cdef Tensor as_single(object v, Tensor beside, int op, str name, str arg):
         return full((), v, dtype=dtype_object(beside.m.dtype))
     t = <Tensor>v
     if t.m.ndim:
-        raise RuntimeError(f"{name}(): argument '{arg}' must be a number or a 0-dimensional tensor, but has {t.m.ndim} dimension(s): shape "
+        raise RuntimeError(f"{name}(): argument '{arg}' must be a number or a 0-dimensional tensor, but has "
+                           f"{t.m.ndim} dimension(s): shape "
                            f"{list(shape_tuple(&t.m))}")
     return t
 
@@ -193,10 +201,12 @@ cdef double as_alpha(object alpha, Tensor a, Tensor b, str name) except? -1.25:
     if isinstance(alpha, Tensor) and (<Tensor>alpha).m.ndim == 0:
         alpha = (<Tensor>alpha).item()
     if isinstance(alpha, bool) and not a.m.dtype == b.m.dtype == BOOL:
-        raise RuntimeError(f"{name}(): Boolean alpha only supported for Boolean results, got alpha={alpha} for dtypes {dtype_object(a.m.dtype)} and "
+        raise RuntimeError(f"{name}(): Boolean alpha only supported for Boolean results, got alpha={alpha} for dtypes "
+                           f"{dtype_object(a.m.dtype)} and "
                            f"{dtype_object(b.m.dtype)}")
     if isinstance(alpha, float) and category(a.m.dtype) < 2 and category(b.m.dtype) < 2:
-        raise RuntimeError(f"{name}(): For integral input tensors, argument alpha must not be a floating point number, got {alpha}")
+        raise RuntimeError(f"{name}(): For integral input tensors, argument alpha must not be a floating point "
+                           f"number, got {alpha}")
     if not isinstance(alpha, (int, float)):
         raise TypeError(f"{name}(): argument 'alpha' must be Number, not {kind_of(alpha)}")
     return alpha
@@ -219,9 +229,11 @@ cdef object finish(Tensor y, object out):
         return y
     o = as_tensor_arg(out, "out", "out")
     if recording() and (needs(y) or needs(o)):
-        raise RuntimeError("out=... arguments don't support automatic differentiation, but one of the arguments requires grad")
+        raise RuntimeError("out=... arguments don't support automatic differentiation, but one of the arguments "
+                           "requires grad")
     if not can_cast(y.m.dtype, o.m.dtype):
-        raise RuntimeError(f"result type {dtype_word(y.m.dtype)} can't be cast to the desired output type {dtype_word(o.m.dtype)}")
+        raise RuntimeError(f"result type {dtype_word(y.m.dtype)} can't be cast to the desired output type "
+                           f"{dtype_word(o.m.dtype)}")
     if not meta_same_shape(&o.m, &y.m):
         resize(o, &y.m)
     copy_in(o, y)
@@ -233,7 +245,8 @@ cdef int resize(Tensor o, const Meta* like) except -1:
     cdef Storage s
     cdef int code = o.m.dtype
     if o.m.numel:
-        raise RuntimeError(f"out has shape {list(shape_tuple(&o.m))}, the result has {list(shape_tuple(like))}: pass one of that shape or an empty one")
+        raise RuntimeError(f"out has shape {list(shape_tuple(&o.m))}, the result has {list(shape_tuple(like))}: pass "
+                           f"one of that shape or an empty one")
     s = storage_new(like.numel * ITEMSIZE[code])
     tensor_empty(o)
     meta_contig(&o.m, like.ndim, like.sizes, code)
@@ -250,9 +263,10 @@ cdef int check_device(object device) except -1:
 
 
 cdef bint check_new(object device, object requires_grad, int code, str name) except -1:
-    """The options that all new tensors share, before anything is made or drawn; returns whether a gradient is wanted."""
+    """Options of all new tensors, read before anything is made or drawn; returns whether a gradient is wanted."""
     cdef bint on = requires_grad is not None and as_flag(requires_grad, name, "requires_grad")
     check_device(device)
     if on and category(code) < 2:
-        raise RuntimeError(f"{name}(): only Tensors of floating point and complex dtype can require gradients, not {dtype_object(code)}")
+        raise RuntimeError(f"{name}(): only Tensors of floating point and complex dtype can require gradients, not "
+                           f"{dtype_object(code)}")
     return on

@@ -1,75 +1,91 @@
-# calls: public functions whose meaning depends on what they are given, or that are made of other operations. May use: all above.
+# calls: public functions whose meaning depends on what they are given, or that are made of other operations.
+# May use: all above.
 # Methods in tensor.pxi call these.
 
 from cygrad import return_types as _return_types
 
 
-def max(Tensor input not None, dim=None, keepdim=False, *, other=None):
-    """The largest element; with `dim`, (values, indices) along it; with a tensor, the larger of two element by element."""
+def max(input=REQUIRED, dim=None, keepdim=False, *, other=None):
+    """The largest element; with `dim`, (values, indices) along it; with a tensor, the larger of two elementwise."""
+    cdef Tensor x = as_tensor_arg(input, "max", "input")
     if isinstance(dim, Tensor):
-        return op_maximum(input, <Tensor>dim)
+        return op_maximum(x, <Tensor>dim)
     if other is not None:
-        return op_maximum(input, as_tensor_arg(other, "max", "other"))
+        return op_maximum(x, as_tensor_arg(other, "max", "other"))
     if dim is None:
-        return op_max_all(input, full_mask(input), False)
-    return _return_types.max(*op_max_dim(input, wrap_dim(as_index(dim, "max", "dim"), input.m.ndim), as_flag(keepdim, "max", "keepdim")))
+        return op_max_all(x, full_mask(x), False)
+    k = wrap_dim(as_index(dim, "max", "dim"), x.m.ndim)
+    return _return_types.max(*op_max_dim(x, k, as_flag(keepdim, "max", "keepdim")))
 
 
-def min(Tensor input not None, dim=None, keepdim=False, *, other=None):
-    """The smallest element; with `dim`, (values, indices) along it; with a tensor, the smaller of two element by element."""
+def min(input=REQUIRED, dim=None, keepdim=False, *, other=None):
+    """The smallest element; with `dim`, (values, indices) along it; with a tensor, the smaller of two elementwise."""
+    cdef Tensor x = as_tensor_arg(input, "min", "input")
     if isinstance(dim, Tensor):
-        return op_minimum(input, <Tensor>dim)
+        return op_minimum(x, <Tensor>dim)
     if other is not None:
-        return op_minimum(input, as_tensor_arg(other, "min", "other"))
+        return op_minimum(x, as_tensor_arg(other, "min", "other"))
     if dim is None:
-        return op_min_all(input, full_mask(input), False)
-    return _return_types.min(*op_min_dim(input, wrap_dim(as_index(dim, "min", "dim"), input.m.ndim), as_flag(keepdim, "min", "keepdim")))
+        return op_min_all(x, full_mask(x), False)
+    k = wrap_dim(as_index(dim, "min", "dim"), x.m.ndim)
+    return _return_types.min(*op_min_dim(x, k, as_flag(keepdim, "min", "keepdim")))
+
+
+cdef tuple dim_or_unbiased(object dim, object unbiased, str name):
+    """The two arguments, of which a lone bool is the second."""
+    if not PyBool_Check(dim):
+        return dim, unbiased
+    if unbiased is not None:
+        wrong_type(dim, name, "dim", "int or tuple of ints")
+    return None, dim
 
 
 cdef double correction_of(object unbiased, object correction, str name) except? -1.25:
     if unbiased is not None:
         if correction is not None:
-            raise TypeError(f"{name}(): 'unbiased' and 'correction' say the same thing, give one of them; got {unbiased!r} and {correction!r}")
+            raise TypeError(f"{name}(): 'unbiased' and 'correction' say the same thing, give one of them; got "
+                            f"{unbiased!r} and {correction!r}")
         return 1.0 if as_flag(unbiased, name, "unbiased") else 0.0
     return 1.0 if correction is None else as_number(correction, name, "correction")
 
 
-def var(Tensor input not None, dim=None, unbiased=None, keepdim=False, *, correction=None):
+def var(input=REQUIRED, dim=None, unbiased=None, keepdim=False, *, correction=None):
     """Variance over `dim`, with `correction` (default 1: unbiased) degrees of freedom taken off the count."""
-    if isinstance(dim, bool):
-        dim, unbiased = None, dim
-    return op_variance(input, dims_mask(dim, input.m.ndim, "var"), correction_of(unbiased, correction, "var"), as_flag(keepdim, "var", "keepdim"))
+    cdef Tensor x = as_tensor_arg(input, "var", "input")
+    dim, unbiased = dim_or_unbiased(dim, unbiased, "var")
+    return op_variance(x, dims_mask(dim, x.m.ndim, "var"), correction_of(unbiased, correction, "var"),
+                       as_flag(keepdim, "var", "keepdim"))
 
 
-def std(Tensor input not None, dim=None, unbiased=None, keepdim=False, *, correction=None):
+def std(input=REQUIRED, dim=None, unbiased=None, keepdim=False, *, correction=None):
     """Standard deviation over `dim`, with `correction` (default 1: unbiased) degrees of freedom taken off the count."""
-    if isinstance(dim, bool):
-        dim, unbiased = None, dim
-    return op_deviation(input, dims_mask(dim, input.m.ndim, "std"), correction_of(unbiased, correction, "std"), as_flag(keepdim, "std", "keepdim"))
+    cdef Tensor x = as_tensor_arg(input, "std", "input")
+    dim, unbiased = dim_or_unbiased(dim, unbiased, "std")
+    return op_deviation(x, dims_mask(dim, x.m.ndim, "std"), correction_of(unbiased, correction, "std"),
+                        as_flag(keepdim, "std", "keepdim"))
 
 
-def norm(Tensor input not None, p="fro", dim=None, keepdim=False, *, dtype=None):
+def norm(input=REQUIRED, p="fro", dim=None, keepdim=False, *, dtype=None):
     """p-norm of the elements over `dim`; ``"fro"`` and None are the 2-norm."""
+    cdef Tensor x = as_tensor_arg(input, "norm", "input")
     cdef double order
     if p is None or (isinstance(p, str) and p == "fro"):
         order = 2.0
-    elif isinstance(p, (int, float)):
-        order = p
+    elif not isinstance(p, str):
+        order = as_number(p, "norm", "p")
     else:
         raise RuntimeError(f"norm(): argument 'p' must be a number or 'fro', got {p!r}")
     if dtype is not None:
-        input = op_cast(input, dtype_code(dtype))
-    if category(input.m.dtype) < 2:
-        raise RuntimeError(f"linalg.vector_norm: Expected a floating point tensor as input, got {dtype_object(input.m.dtype)}")
-    return op_vector_norm(input, order, dims_mask(dim, input.m.ndim, "norm"), as_flag(keepdim, "norm", "keepdim"))
+        x = op_cast(x, dtype_code(dtype))
+    if category(x.m.dtype) < 2:
+        raise RuntimeError("linalg.vector_norm: Expected a floating point tensor as input, got "
+                           f"{dtype_object(x.m.dtype)}")
+    return op_vector_norm(x, order, dims_mask(dim, x.m.ndim, "norm"), as_flag(keepdim, "norm", "keepdim"))
 
 
-def where(condition, input=None, other=None):
+def where(condition=REQUIRED, input=None, other=None):
     """`input` where `condition` holds, `other` elsewhere; with the condition alone, the indices where it holds."""
-    cdef Tensor c = as_tensor_arg(condition, "where", "condition"), a, b, like
-    if c.m.dtype != BOOL and not (input is None and other is None):
-        raise RuntimeError(f"where(): expected condition to be a boolean tensor, but got a tensor with dtype {dtype_object(c.m.dtype)} and shape "
-                           f"{list(shape_tuple(&c.m))}")
+    cdef Tensor c = as_tensor_arg(condition, "where", "condition"), a, b
     if input is None and other is None:
         return places(c)
     if isinstance(input, Tensor):
@@ -81,6 +97,9 @@ def where(condition, input=None, other=None):
     else:
         a = plain_number(input, "where", "input")
         b = plain_number(other, "where", "other")
+    if c.m.dtype != BOOL:
+        raise RuntimeError("where(): expected condition to be a boolean tensor, but got a tensor with dtype "
+                           f"{dtype_object(c.m.dtype)} and shape {list(shape_tuple(&c.m))}")
     return op_where(c, a, b)
 
 
@@ -93,9 +112,9 @@ cdef Tensor plain_number(object v, str name, str arg):
     return t
 
 
-def clamp(Tensor input not None, min=None, max=None, *, out=None):
+def clamp(input=REQUIRED, min=None, max=None, *, out=None):
     """Elements limited to ``[min, max]``; either bound may be missing."""
-    return finish(clamped(input, min, max), out)
+    return finish(clamped(as_tensor_arg(input, "clamp", "input"), min, max), out)
 
 
 cdef Tensor clamped(Tensor x, object low, object high):
@@ -105,7 +124,8 @@ cdef Tensor clamped(Tensor x, object low, object high):
         return op_clamp_min(x, as_operand(low, x, OP_CLAMP_MIN, "clamp", "min"))
     if low is None:
         return op_clamp_max(x, as_operand(high, x, OP_CLAMP_MAX, "clamp", "max"))
-    return op_clamp_both(x, as_operand(low, x, OP_CLAMP_BOTH, "clamp", "min"), as_operand(high, x, OP_CLAMP_BOTH, "clamp", "max"))
+    return op_clamp_both(x, as_operand(low, x, OP_CLAMP_BOTH, "clamp", "min"),
+                         as_operand(high, x, OP_CLAMP_BOTH, "clamp", "max"))
 
 
 cdef int rounded_division(object mode) except -1:
@@ -121,7 +141,7 @@ cdef int rounded_division(object mode) except -1:
     raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{mode}'")
 
 
-def div(object input, object other, *, rounding_mode=None, out=None):
+def div(input=REQUIRED, other=REQUIRED, *, rounding_mode=None, out=None):
     """Quotient, element by element; integers give the default floating type unless `rounding_mode` is given.
 
     Parameters
@@ -140,7 +160,7 @@ def div(object input, object other, *, rounding_mode=None, out=None):
     return finish(binary(rounded_division(rounding_mode), a, as_operand(other, a, OP_DIV, "div", "other")), out)
 
 
-def pow(object input, object exponent, *, out=None):
+def pow(input=REQUIRED, exponent=REQUIRED, *, out=None):
     """`input` raised to `exponent`, element by element."""
     if isinstance(input, Tensor):
         return finish(power(<Tensor>input, exponent), out)
@@ -155,17 +175,17 @@ cdef Tensor number_power(object base, Tensor x):
 
 cdef Tensor power(Tensor x, object exponent):
     """A square is one multiplication."""
-    if (PyLong_CheckExact(exponent) and exponent == 2) or (PyFloat_CheckExact(exponent) and exponent == 2.0 and category(x.m.dtype) == 2):
-        if x.m.dtype != BOOL:
-            return op_pow_square(x)
+    if (PyLong_CheckExact(exponent) and exponent == 2 and x.m.dtype != BOOL) or (
+            PyFloat_CheckExact(exponent) and exponent == 2.0 and category(x.m.dtype) == 2):
+        return op_pow_square(x)
     return op_pow(x, as_operand(exponent, x, OP_POW, "pow", "exponent"))
 
 
-# ---- products of matrices --------------------------------------------------------------------------------------------------------------
+# ---- products of matrices --------------------------------------------------------------------------------------------
 
-def matmul(Tensor input not None, Tensor other not None, *, out=None):
+def matmul(input=REQUIRED, other=REQUIRED, *, out=None):
     """Matrix product: vectors, matrices and batches of them, batch dimensions broadcast."""
-    return finish(product(input, other), out)
+    return finish(product(as_tensor_arg(input, "matmul", "input"), as_tensor_arg(other, "matmul", "other")), out)
 
 
 cdef Tensor product(Tensor a, Tensor b):
@@ -219,7 +239,8 @@ cdef Tensor batch_product(Tensor a, Tensor b):
     try:
         nd = broadcast_shapes(ms, 2, batch)
     except RuntimeError as e:
-        raise RuntimeError(f"matmul: batch dimensions of {list(shape_tuple(&a.m))} and {list(shape_tuple(&b.m))} do not broadcast: {e}") from None
+        raise RuntimeError(f"matmul: batch dimensions of {list(shape_tuple(&a.m))} and {list(shape_tuple(&b.m))} do "
+                           f"not broadcast: {e}") from None
     finally:
         meta_clear(&ba)
         meta_clear(&bb)
@@ -247,99 +268,108 @@ cdef Tensor batch_product(Tensor a, Tensor b):
     return op_view_as_shape(y, &back)
 
 
-# ---- shapes ------------------------------------------------------------------------------------------------------------------------------
+# ---- shapes ----------------------------------------------------------------------------------------------------------
 
-def reshape(Tensor input not None, shape):
+def reshape(input=REQUIRED, shape=REQUIRED):
     """The same elements in another shape: a view where the layout allows it, else a copy."""
+    cdef Tensor x = as_tensor_arg(input, "reshape", "input")
     cdef Dims d
     parse_ints(shape, &d, "reshape", "shape")
-    return op_reshape(input, &d)
+    return op_reshape(x, &d)
 
 
-def permute(Tensor input not None, dims):
+def permute(input=REQUIRED, dims=REQUIRED):
     """A view with the dimensions in another order."""
+    cdef Tensor x = as_tensor_arg(input, "permute", "input")
     cdef Dims d
     parse_ints(dims, &d, "permute", "dims")
-    return op_permute(input, &d)
+    return op_permute(x, &d)
 
 
-def squeeze(Tensor input not None, dim=None):
+def squeeze(input=REQUIRED, dim=None):
     """A view without the dimensions (or the named ones) of size 1."""
-    return op_squeeze_dims(input, dims_mask(dim, input.m.ndim, "squeeze"))
+    cdef Tensor x = as_tensor_arg(input, "squeeze", "input")
+    return op_squeeze_dims(x, dims_mask(dim, x.m.ndim, "squeeze"))
 
 
-def flatten(Tensor input not None, start_dim=0, end_dim=-1):
+def flatten(input=REQUIRED, start_dim=0, end_dim=-1):
     """Dimensions `start_dim` to `end_dim` folded into one; a view where possible."""
+    cdef Tensor x = as_tensor_arg(input, "flatten", "input")
     cdef Dims d
-    cdef int first = wrap_dim(as_index(start_dim, "flatten", "start_dim"), input.m.ndim)
-    cdef int last = wrap_dim(as_index(end_dim, "flatten", "end_dim"), input.m.ndim)
+    cdef int first = wrap_dim(as_index(start_dim, "flatten", "start_dim"), x.m.ndim)
+    cdef int last = wrap_dim(as_index(end_dim, "flatten", "end_dim"), x.m.ndim)
     cdef int i
     if first > last:
-        raise RuntimeError(f"flatten() has invalid args: start_dim cannot come after end_dim, got {start_dim} and {end_dim}")
-    if input.m.ndim == 0:
+        raise RuntimeError(f"flatten() has invalid args: start_dim cannot come after end_dim, got {start_dim} and "
+                           f"{end_dim}")
+    if x.m.ndim == 0:
         d.n = 1
         d.v[0] = 1
-        return op_reshape(input, &d)
+        return op_reshape(x, &d)
     if first == last:
-        return input
+        return x
     d.n = 0
-    for i in range(input.m.ndim):
+    for i in range(x.m.ndim):
         if first < i <= last:
-            d.v[d.n - 1] *= input.m.sizes[i]
+            d.v[d.n - 1] *= x.m.sizes[i]
         else:
-            d.v[d.n] = input.m.sizes[i]
+            d.v[d.n] = x.m.sizes[i]
             d.n += 1
-    return op_reshape(input, &d)
+    return op_reshape(x, &d)
 
 
-def movedim(Tensor input not None, source, destination):
+def movedim(input=REQUIRED, source=REQUIRED, destination=REQUIRED):
     """A view with dimensions moved to other places, the rest keeping their order."""
+    cdef Tensor x = as_tensor_arg(input, "movedim", "input")
     cdef Dims s, t, order
-    cdef int nd = input.m.ndim, i, k
+    cdef int nd = x.m.ndim, i, k
     parse_dims(source, &s, "movedim", "source")
     parse_dims(destination, &t, "movedim", "destination")
     if s.n != t.n:
-        raise RuntimeError(f"movedim: Invalid source or destination dims: source ({s.n} dims) should contain the same number of dims as destination "
-                           f"({t.n} dims)")
+        raise RuntimeError(f"movedim: Invalid source or destination dims: source ({s.n} dims) should contain the same "
+                           f"number of dims as destination ({t.n} dims)")
     src = [wrap_dim(s.v[i], nd) for i in range(s.n)]
     dst = [wrap_dim(t.v[i], nd) for i in range(t.n)]
     for name, dims in (("source", src), ("destination", dst)):
         if len(set(dims)) != len(dims):
             raise RuntimeError(f"movedim: repeated dim in `{name}` ({dims})")
     if nd == 0:
-        return input
+        return x
     rest = iter([i for i in range(nd) if i not in src])
     place = dict(zip(dst, src))
     dims_from([place[i] if i in place else next(rest) for i in range(nd)], &order)
-    return op_permute(input, &order)
+    return op_permute(x, &order)
 
 
-def t(Tensor input not None):
+def t(input=REQUIRED):
     """The transpose of a matrix; vectors and 0-d tensors as they are."""
-    if input.m.ndim > 2:
-        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.m.ndim}D")
-    return op_transpose(input, 0, 1) if input.m.ndim == 2 else alias_view(input)
+    cdef Tensor x = as_tensor_arg(input, "t", "input")
+    if x.m.ndim > 2:
+        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {x.m.ndim}D")
+    return op_transpose(x, 0, 1) if x.m.ndim == 2 else alias_view(x)
 
 
-def unbind(Tensor input not None, dim=0):
+def unbind(input=REQUIRED, dim=0):
     """The slices along `dim`, as a tuple of views."""
-    return op_unbind(input, as_index(dim, "unbind", "dim"))
+    return op_unbind(as_tensor_arg(input, "unbind", "input"), as_index(dim, "unbind", "dim"))
 
 
-def split(Tensor tensor not None, split_size_or_sections, dim=0):
+def split(tensor=REQUIRED, split_size_or_sections=REQUIRED, dim=0):
     """Parts of one size (the last may be smaller), or of the given sizes, along `dim`, as a tuple of views."""
+    cdef Tensor x = as_tensor_arg(tensor, "split", "tensor")
     cdef Dims d
-    cdef int64_t size, total, k = wrap_dim(as_index(dim, "split", "dim"), tensor.m.ndim)
+    cdef int64_t size, total, k = wrap_dim(as_index(dim, "split", "dim"), x.m.ndim)
     if isinstance(split_size_or_sections, (list, tuple)):
         parse_ints(split_size_or_sections, &d, "split", "split_size_or_sections")
-        return op_split_sizes(tensor, &d, k)
-    if tensor.m.ndim == 0:
+        return op_split_sizes(x, &d, k)
+    if x.m.ndim == 0:
         raise RuntimeError("split expects at least a 1-dimensional tensor")
     size = as_index(split_size_or_sections, "split", "split_size_or_sections")
-    total = tensor.m.sizes[k]
+    total = x.m.sizes[k]
     if size < 0 or (size == 0 and total):
-        raise RuntimeError(f"split_size must be at least 1 (or 0 if the dimension is empty), but got split_size={size} for dimension {k} of size {total}")
-    return split_evenly(tensor, size, k)
+        raise RuntimeError(f"split_size must be at least 1 (or 0 if the dimension is empty), but got "
+                           f"split_size={size} for dimension {k} of size {total}")
+    return split_evenly(x, size, k)
 
 
 cdef tuple split_evenly(Tensor x, int64_t size, int64_t dim):
@@ -359,24 +389,25 @@ cdef tuple split_evenly(Tensor x, int64_t size, int64_t dim):
     return tuple(parts)
 
 
-def chunk(Tensor input not None, chunks, dim=0):
+def chunk(input=REQUIRED, chunks=REQUIRED, dim=0):
     """At most `chunks` parts of equal size (the last may be smaller) along `dim`, as a tuple of views."""
-    cdef int64_t n = as_index(chunks, "chunk", "chunks"), k = wrap_dim(as_index(dim, "chunk", "dim"), input.m.ndim)
-    if input.m.ndim == 0:
+    cdef Tensor x = as_tensor_arg(input, "chunk", "input")
+    cdef int64_t n = as_index(chunks, "chunk", "chunks"), k = wrap_dim(as_index(dim, "chunk", "dim"), x.m.ndim)
+    if x.m.ndim == 0:
         raise RuntimeError("chunk expects at least a 1-dimensional tensor")
     if n <= 0:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {n}")
-    if input.m.sizes[k] == 0:            # of nothing there are as many parts as were asked for
-        return split(input, [0] * n, k)
-    return split_evenly(input, (input.m.sizes[k] + n - 1) // n, k)
+    if x.m.sizes[k] == 0:                # of nothing there are as many parts as were asked for
+        return split(x, [0] * n, k)
+    return split_evenly(x, (x.m.sizes[k] + n - 1) // n, k)
 
 
-def cat(tensors, dim=0, *, out=None):
+def cat(tensors=REQUIRED, dim=0, *, out=None):
     """Tensors joined along an existing dimension."""
     return finish(op_cat(as_tensors(tensors, "cat", "tensors"), as_index(dim, "cat", "dim")), out)
 
 
-def stack(tensors, dim=0, *, out=None):
+def stack(tensors=REQUIRED, dim=0, *, out=None):
     """Tensors of one shape joined along a new dimension."""
     cdef list xs = as_tensors(tensors, "stack", "tensors")
     cdef int64_t k
@@ -384,31 +415,35 @@ def stack(tensors, dim=0, *, out=None):
         raise RuntimeError("stack expects a non-empty TensorList")
     for i, x in enumerate(xs):
         if not meta_same_shape(&(<Tensor>x).m, &(<Tensor>xs[0]).m):
-            raise RuntimeError(f"stack expects each tensor to be equal size, but got {list((<Tensor>xs[0]).shape)} at entry 0 and "
+            raise RuntimeError(f"stack expects each tensor to be equal size, but got {list((<Tensor>xs[0]).shape)} at "
+                               f"entry 0 and "
                                f"{list((<Tensor>x).shape)} at entry {i}")
     k = wrap_dim(as_index(dim, "stack", "dim"), (<Tensor>xs[0]).m.ndim + 1)
     return finish(op_cat([op_unsqueeze(<Tensor>x, k) for x in xs], k), out)
 
 
-def as_strided(Tensor input not None, size, stride, storage_offset=None):
+def as_strided(input=REQUIRED, size=REQUIRED, stride=REQUIRED, storage_offset=None):
     """A view with any sizes, strides and storage offset inside the storage."""
+    cdef Tensor x = as_tensor_arg(input, "as_strided", "input")
     cdef Dims d, s
     parse_ints(size, &d, "as_strided", "size")
     parse_ints(stride, &s, "as_strided", "stride")
-    return op_as_strided(input, &d, &s, (input.m.data - input.mem.ptr) // ITEMSIZE[input.m.dtype] if storage_offset is None
+    return op_as_strided(x, &d, &s, (x.m.data - x.mem.ptr) // ITEMSIZE[x.m.dtype] if storage_offset is None
                          else as_index(storage_offset, "as_strided", "storage_offset"))
 
 
-def broadcast_to(Tensor input not None, size):
+def broadcast_to(input=REQUIRED, size=REQUIRED):
     """`input` expanded to a shape, without copying."""
+    cdef Tensor x = as_tensor_arg(input, "broadcast_to", "input")
     cdef Dims d
     parse_ints(size, &d, "broadcast_to", "size")
-    return op_expand_to(input, &d)
+    return op_expand_to(x, &d)
 
 
-def nonzero(Tensor input not None, *, as_tuple=False):
+def nonzero(input=REQUIRED, *, as_tuple=False):
     """Indices of the nonzero elements, one row each; with `as_tuple`, one index tensor a dimension."""
-    return places(input) if as_flag(as_tuple, "nonzero", "as_tuple") else op_nonzero_rows(input)
+    cdef Tensor x = as_tensor_arg(input, "nonzero", "input")
+    return places(x) if as_flag(as_tuple, "nonzero", "as_tuple") else op_nonzero_rows(x)
 
 
 cdef tuple places(Tensor x):
@@ -416,25 +451,27 @@ cdef tuple places(Tensor x):
     return op_unbind(op_nonzero_rows(x if x.m.ndim else op_unsqueeze(x, 0)), 1)
 
 
-def clone(Tensor input not None, *, memory_format=None):
+def clone(input=REQUIRED, *, memory_format=None):
     """A copy, differentiable; keeps the layout of a dense input."""
-    return op_clone(input)
+    return op_clone(as_tensor_arg(input, "clone", "input"))
 
 
-# ---- comparing whole tensors -----------------------------------------------------------------------------------------------------------
+# ---- comparing whole tensors -----------------------------------------------------------------------------------------
 
-def equal(Tensor input not None, Tensor other not None):
+def equal(input=REQUIRED, other=REQUIRED):
     """Whether two tensors have the same shape and elements."""
+    cdef Tensor x = as_tensor_arg(input, "equal", "input")
+    cdef Tensor o = as_tensor_arg(other, "equal", "other")
     cdef Tensor e
-    if not meta_same_shape(&input.m, &other.m):
+    if not meta_same_shape(&x.m, &o.m):
         return False
-    e = op_eq(input, other)
+    e = op_eq(x, o)
     return bool(op_all(e, full_mask(e), False).item())
 
 
-def isclose(Tensor input not None, Tensor other not None, rtol=1e-5, atol=1e-8, equal_nan=False):
+def isclose(input=REQUIRED, other=REQUIRED, rtol=1e-5, atol=1e-8, equal_nan=False):
     """Where ``|input - other| <= atol + rtol * |other|``."""
-    cdef Tensor a = input, b = other, close, bound
+    cdef Tensor a = as_tensor_arg(input, "isclose", "input"), b = as_tensor_arg(other, "isclose", "other"), close, bound
     cdef double relative = as_number(rtol, "isclose", "rtol"), absolute = as_number(atol, "isclose", "atol")
     if not (relative >= 0 and absolute >= 0):
         raise RuntimeError(f"isclose(): rtol and atol must be greater than or equal to zero, but got {rtol} and {atol}")
@@ -449,15 +486,15 @@ def isclose(Tensor input not None, Tensor other not None, rtol=1e-5, atol=1e-8, 
     return op_logical_or(close, op_logical_and(op_isfinite(op_sub(a, b)), op_le(op_abs(op_sub(a, b)), bound)))
 
 
-def allclose(Tensor input not None, Tensor other not None, rtol=1e-5, atol=1e-8, equal_nan=False):
+def allclose(input=REQUIRED, other=REQUIRED, rtol=1e-5, atol=1e-8, equal_nan=False):
     """Whether all elements satisfy `isclose`."""
     cdef Tensor e = isclose(input, other, rtol, atol, equal_nan)
     return bool(op_all(e, full_mask(e), False).item())
 
 
-def numel(Tensor input not None):
+def numel(input=REQUIRED):
     """The number of elements."""
-    return input.m.numel
+    return as_tensor_arg(input, "numel", "input").m.numel
 
 
 def is_tensor(obj):
@@ -465,9 +502,9 @@ def is_tensor(obj):
     return isinstance(obj, Tensor)
 
 
-def is_floating_point(Tensor input not None):
+def is_floating_point(input=REQUIRED):
     """Whether the dtype is a floating one."""
-    return bool(is_float(input.m.dtype))
+    return bool(is_float(as_tensor_arg(input, "is_floating_point", "input").m.dtype))
 
 
 def result_type(tensor1, tensor2):

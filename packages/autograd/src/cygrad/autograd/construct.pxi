@@ -10,10 +10,12 @@ cdef Tensor finish_new(Tensor y, bint requires_grad):
 
 cdef int set_requires_grad(Tensor t, bint on) except -1:
     if on and category(t.m.dtype) < 2:
-        raise RuntimeError(f"only Tensors of floating point and complex dtype can require gradients, this one is {dtype_object(t.m.dtype)}")
+        raise RuntimeError(f"only Tensors of floating point and complex dtype can require gradients, this one is "
+                           f"{dtype_object(t.m.dtype)}")
     if t.fn is not None:
         if not on:
-            raise RuntimeError("you can only change requires_grad flags of leaf variables; use y = x.detach() to cut the graph")
+            raise RuntimeError("you can only change requires_grad flags of leaf variables; use y = x.detach() to cut "
+                               "the graph")
         return 0
     if on:
         t.flags |= REQUIRES_GRAD
@@ -22,12 +24,14 @@ cdef int set_requires_grad(Tensor t, bint on) except -1:
     return 0
 
 
-# ---- nested sequences ----------------------------------------------------------------------------------------------------------------
+# ---- nested sequences ------------------------------------------------------------------------------------------------
 
 cdef inline bint is_nested(object v):
     """A sequence other than text; tensors count as numbers, arrays as sequences of their rows."""
-    return (isinstance(v, (list, tuple, range)) or
-            (not isinstance(v, (str, bytes, float, int, Tensor)) and PySequence_Check(v) and hasattr(v, "__len__") and getattr(v, "ndim", 1) != 0))
+    if isinstance(v, (list, tuple, range)):
+        return True
+    return (not isinstance(v, (str, bytes, float, int, Tensor)) and PySequence_Check(v) and hasattr(v, "__len__")
+            and getattr(v, "ndim", 1) != 0)
 
 
 cdef int shape_of(object data, Dims* d) except -1:
@@ -52,7 +56,8 @@ cdef int scan(object data, const Dims* d, int depth, int code, bint given) excep
     if depth < d.n:
         if not is_nested(data):
             if isinstance(data, (float, int, Tensor)) or isinstance(data, np_type("generic")):
-                raise TypeError(f"tensor(): expected a sequence of length {d.v[depth]} at dim {depth}, got {kind_of(data)}: not a sequence")
+                raise TypeError(f"tensor(): expected a sequence of length {d.v[depth]} at dim {depth}, got "
+                                f"{kind_of(data)}: not a sequence")
             bad_element(data, depth, given)
         if len(data) != d.v[depth]:
             raise ValueError(f"expected sequence of length {d.v[depth]} at dim {depth} (got {len(data)})")
@@ -71,7 +76,8 @@ cdef int scan(object data, const Dims* d, int depth, int code, bint given) excep
         found = INT64
     elif isinstance(data, Tensor):
         if (<Tensor>data).m.numel != 1:
-            raise ValueError(f"tensor(): only one element tensors can be converted to Python scalars, got shape {list((<Tensor>data).shape)}")
+            raise ValueError(f"tensor(): only one element tensors can be converted to Python scalars, got shape "
+                             f"{list((<Tensor>data).shape)}")
         found = (<Tensor>data).m.dtype
     elif isinstance(data, np_type("generic")) and not isinstance(data, (str, bytes)):
         found = dtype_of_numpy(data.dtype)
@@ -93,14 +99,17 @@ cdef int uneven(int64_t met, int64_t length, int depth) except -1:
 cdef int bad_element(object data, int depth, bint given) except -1:
     """Raises what PyTorch does for an element that is no number."""
     if isinstance(data, str) and depth:
-        raise ValueError(f"tensor(): too many dimensions: a 'str' at dim {depth} is neither a number nor a sequence of numbers")
+        raise ValueError(f"tensor(): too many dimensions: a 'str' at dim {depth} is neither a number nor a sequence "
+                         f"of numbers")
     if isinstance(data, (str, bytes)):
         raise TypeError(f"tensor(): invalid data type {kind_of(data)!r}, wanted numbers, bools or sequences of them")
     if is_nested(data):
-        raise TypeError(f"tensor(): expected a number at dim {depth}, got {kind_of(data)} of length {len(data)}: the nesting is ragged")
+        raise TypeError(f"tensor(): expected a number at dim {depth}, got {kind_of(data)} of length {len(data)}: the "
+                        f"nesting is ragged")
     if given:
         raise TypeError(f"tensor(): must be real number, not {kind_of(data)}")
-    raise RuntimeError(f"tensor(): Could not infer dtype of {kind_of(data)}, wanted numbers, bools or sequences of them")
+    raise RuntimeError(f"tensor(): Could not infer dtype of {kind_of(data)}, wanted numbers, bools or sequences of "
+                       f"them")
 
 
 cdef int store(object data, const Dims* d, int depth, char** at, int code) except -1:
@@ -174,7 +183,8 @@ cdef int dtype_of_numpy(object d) except -1:
     try:
         return _NUMPY_CODES[d.name]
     except KeyError:
-        raise TypeError(f"can't convert np.ndarray of type {d.type.__name__.rstrip('_')}: supported are {', '.join(_NUMPY_CODES)}") from None
+        raise TypeError(f"can't convert np.ndarray of type {d.type.__name__.rstrip('_')}: supported are "
+                        f"{', '.join(_NUMPY_CODES)}") from None
 
 
 _NUMPY_CODES = {"bool": BOOL, "uint8": UINT8, "int32": INT32, "int64": INT64, "float32": FLOAT32, "float64": FLOAT64}
@@ -222,7 +232,9 @@ def tensor(data=REQUIRED, *, dtype=None, device=None, requires_grad=False):
     if isinstance(data, Tensor):
         src = <Tensor>data
     elif isinstance(data, np_type("ndarray")):
-        src = from_buffer(data if shareable(data) and data.dtype.isnative else data.astype(data.dtype.newbyteorder("="), order="C"))
+        if not (shareable(data) and data.dtype.isnative):
+            data = data.astype(data.dtype.newbyteorder("="), order="C")
+        src = from_buffer(data)
     else:
         y = from_sequence(data, code)
         return finish_new(y, check_new(None, requires_grad, y.m.dtype, "tensor"))
@@ -270,7 +282,7 @@ def from_numpy(ndarray=REQUIRED):
 
 
 def frombuffer(buffer, *, dtype=REQUIRED, count=-1, offset=0, requires_grad=False):
-    """A 1-d tensor over the memory of an object with the buffer protocol, which stays alive and fixed as long as the tensor."""
+    """A 1-d tensor over the memory of an object with the buffer protocol, which stays alive and fixed meanwhile."""
     cdef Tensor y = tensor_new()
     cdef Dims d
     cdef int code
@@ -280,7 +292,8 @@ def frombuffer(buffer, *, dtype=REQUIRED, count=-1, offset=0, requires_grad=Fals
         wrong_type(dtype, "frombuffer", "dtype", "")
     code = dtype_code(dtype)
     on = check_new(None, requires_grad, code, "frombuffer")
-    s, elements = storage_from_bytes(buffer, dtype_object(code), as_index(count, "frombuffer", "count"), as_index(offset, "frombuffer", "offset"))
+    s, elements = storage_from_bytes(buffer, dtype_object(code), as_index(count, "frombuffer", "count"),
+                                     as_index(offset, "frombuffer", "offset"))
     adopt(y, s)
     d.n = 1
     d.v[0] = elements
@@ -289,7 +302,7 @@ def frombuffer(buffer, *, dtype=REQUIRED, count=-1, offset=0, requires_grad=Fals
     return finish_new(y, on)
 
 
-# ---- filled tensors ------------------------------------------------------------------------------------------------------------------
+# ---- filled tensors --------------------------------------------------------------------------------------------------
 
 cdef Tensor filled(const Dims* d, object value, int code):
     cdef Tensor y = tensor_new()
@@ -310,14 +323,14 @@ cdef inline int code_or_default(object d) except -1:
     return default_dtype() if d is None else dtype_code(d)
 
 
-cdef object as_fill(object v, str name):
+cdef object as_fill(object v, str name, str arg="fill_value"):
     """The Python number that every element gets."""
     if isinstance(v, Tensor) and (<Tensor>v).m.ndim == 0:
         return (<Tensor>v).item()
     if isinstance(v, np_type("generic")):
         v = v.item()
     if not isinstance(v, (int, float)):
-        wrong_type(v, name, "fill_value", "Number")
+        wrong_type(v, name, arg, "Number")
     return v
 
 
@@ -412,7 +425,8 @@ def arange(start=REQUIRED, end=None, step=1, *, dtype=None, device=None, require
     if dtype is not None:
         code = dtype_code(dtype)
     else:
-        code = default_dtype() if _py.any(isinstance(v, float) or isinstance(v, np_type("floating")) for v in (start, end, step)) else INT64
+        real = _py.any(isinstance(v, float) or isinstance(v, np_type("floating")) for v in (start, end, step))
+        code = default_dtype() if real else INT64
     on = check_new(device, requires_grad, code, "arange")
     adopt(y, ops.op_arange(&y.m, start, end, step, code))
     return finish_new(y, on)
@@ -443,7 +457,7 @@ def eye(n=REQUIRED, m=None, *, dtype=None, device=None, requires_grad=False):
     return finish_new(y, on)
 
 
-# ---- random numbers --------------------------------------------------------------------------------------------------------------------
+# ---- random numbers --------------------------------------------------------------------------------------------------
 # All checks come before the first draw: a refused call leaves the generator where it was.
 
 cdef object generator_of(object g, str name):

@@ -1,5 +1,5 @@
 # indexing: x[...] and x[...] = v. May use: args, construct, the generated views.
-# A key is read left to right into a chain of views; tensors among it are collected and applied at the end in one index operation.
+# A key is read left to right into a chain of views; tensors in it are applied at the end in one operation.
 
 cdef bint is_index_list(object k):
     return isinstance(k, (list, tuple, range)) or isinstance(k, np_type("ndarray"))
@@ -18,11 +18,13 @@ cdef Tensor index_tensor(object k):
         return t
     if t.m.dtype == UINT8:
         import warnings
-        warnings.warn("indexing with dtype torch.uint8, which counts as a mask, is deprecated: use a dtype torch.bool", UserWarning, stacklevel=1)
+        warnings.warn("indexing with dtype torch.uint8, which counts as a mask, is deprecated: use a dtype "
+                      "torch.bool", UserWarning, stacklevel=1)
         return cast_data(t, BOOL)
     if t.m.dtype <= INT64:
         return cast_data(t, INT64)
-    raise IndexError(f"tensors used as indices must be long, int, byte or bool tensors, got {dtype_object(t.m.dtype)} of shape {list(shape_tuple(&t.m))}")
+    raise IndexError(f"tensors used as indices must be long, int, byte or bool tensors, got {dtype_object(t.m.dtype)} "
+                     f"of shape {list(shape_tuple(&t.m))}")
 
 
 cdef list read_key(object key):
@@ -32,9 +34,11 @@ cdef list read_key(object key):
         if isinstance(k, Tensor) or is_index_list(k):
             entries[i] = index_tensor(k)
         elif isinstance(k, str):
-            raise TypeError(f"an index is an integer, a slice, ..., None or a tensor of integers or bools, not the str {k!r}")
-        elif not (k is None or k is Ellipsis or PyLong_CheckExact(k) or PyBool_Check(k) or isinstance(k, slice) or hasattr(k, "__index__")):
-            raise IndexError(f"only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got {kind_of(k)})")
+            raise TypeError(f"an index is an integer, a slice, ..., None or a tensor of integers or bools, not the "
+                            f"str {k!r}")
+        elif not (k is None or k is Ellipsis or isinstance(k, slice) or hasattr(k, "__index__")):
+            raise IndexError(f"only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are "
+                             f"valid indices (got {kind_of(k)})")
     return entries
 
 
@@ -50,7 +54,7 @@ cdef int consumed(list entries) except -1:
 
 
 cdef Tensor basic_index(Tensor x, object key, list tensors):
-    """Applies ints, slices, None and Ellipsis as views; index tensors land in `tensors` by dimension of the returned view."""
+    """Applies ints, slices, None and ... as views; index tensors go to `tensors` by dimension of the returned view."""
     cdef list entries = read_key(key)
     cdef int64_t dim = 0, start, stop, step
     cdef int used = consumed(entries), missing = x.m.ndim - used, dropped = 0
@@ -93,7 +97,8 @@ cdef int refuse_key(Tensor x, list entries, int used) except -1:
             raise IndexError("slice() cannot be applied to a 0-dim tensor.")
         if not isinstance(entries[0], Tensor):
             raise IndexError(ZERO_DIM_INDEX)
-    raise IndexError(f"too many indices for tensor of dimension {x.m.ndim}: the key uses {used}, the shape is {list(shape_tuple(&x.m))}")
+    raise IndexError(f"too many indices for tensor of dimension {x.m.ndim}: the key uses {used}, the shape is "
+                     f"{list(shape_tuple(&x.m))}")
 
 
 ZERO_DIM_INDEX = "invalid index of a 0-dim tensor. Use `tensor.item()` in Python to convert a 0-dim tensor to a number"
@@ -108,7 +113,7 @@ cdef Tensor select_checked(Tensor x, int64_t dim, object index, int dropped):
 
 
 cdef Tensor place_mask(Tensor x, list tensors, int64_t* dim, Tensor mask):
-    """A bool tensor of the key goes to `tensors`, one of several dimensions as int64 indices; one without any adds a dimension to x."""
+    """A mask of the key goes to `tensors`: one of several dimensions as int64 indices, one of none adds a dimension."""
     cdef int i
     if mask.m.ndim == 0:
         put_index(tensors, dim[0], op_unsqueeze(mask, 0))
@@ -117,7 +122,8 @@ cdef Tensor place_mask(Tensor x, list tensors, int64_t* dim, Tensor mask):
         return x
     for i in range(mask.m.ndim):
         if mask.m.sizes[i] != x.m.sizes[dim[0] + i]:
-            raise IndexError(f"The shape of the mask {list(shape_tuple(&mask.m))} at index {i} does not match the shape of the indexed tensor "
+            raise IndexError(f"The shape of the mask {list(shape_tuple(&mask.m))} at index {i} does not match the "
+                             f"shape of the indexed tensor "
                              f"{list(shape_tuple(&x.m))} at index {dim[0] + i}")
     if mask.m.ndim == 1:
         put_index(tensors, dim[0], mask)
@@ -196,7 +202,7 @@ cdef Tensor get_item(Tensor x, object key):
 
 
 cdef bint holds_indices(list key):
-    """Whether a list is read as a tuple of indices, as PyTorch does for short lists that hold slices, None, tensors or sequences."""
+    """Whether PyTorch reads a list as a tuple of indices: a short one of slices, None, tensors or sequences."""
     if len(key) >= 32:
         return False
     for k in key:
@@ -223,7 +229,8 @@ cdef int set_item(Tensor x, object key, object value) except -1:
     if PyLong_CheckExact(value):
         as_index(value, "__setitem__", "value")
     elif not isinstance(value, (Tensor, int, float)):
-        raise TypeError(f"can't assign a {kind_of(value)} to a torch.{dtype_word(x.m.dtype)}Tensor: wanted a number or a Tensor")
+        raise TypeError(f"can't assign a {kind_of(value)} to a torch.{dtype_word(x.m.dtype)}Tensor: wanted a number "
+                        f"or a Tensor")
     if isinstance(key, list) and holds_indices(key):
         key = tuple(key)
     y = basic_index(x, key, tensors)
@@ -244,7 +251,7 @@ cdef int set_item(Tensor x, object key, object value) except -1:
 
 
 cdef bint one_mask(object key):
-    """Whether the only index tensor of a key is a mask: the assignment of one value is then a masked_fill, which converts it."""
+    """Whether a key's only index tensor is a mask: the assignment of one value is a masked_fill, which converts it."""
     masks = [k for k in read_key(key) if isinstance(k, Tensor)]
     return len(masks) == 1 and (<Tensor>masks[0]).m.dtype == BOOL
 
@@ -279,7 +286,7 @@ cdef int bw_fill(Node n, Tensor g) except -1:
     return 0
 
 
-# ---- index and index_put --------------------------------------------------------------------------------------------------------------
+# ---- index and index_put ---------------------------------------------------------------------------------------------
 
 cdef int index_pointers(Tensor x, list tensors, Meta** at) except -1:
     cdef int i
@@ -349,7 +356,8 @@ cdef int put_in(Tensor x, list tensors, Tensor v, bint accumulate) except -1:
     cdef bint recorded = recording() and (needs(x) or needs(v))
     cdef int count = index_pointers(x, tensors, at)
     if v.m.dtype != x.m.dtype:
-        raise RuntimeError(f"Index put requires the source and destination dtypes match, got {dtype_object(x.m.dtype)} for the destination and "
+        raise RuntimeError(f"Index put requires the source and destination dtypes match, got "
+                           f"{dtype_object(x.m.dtype)} for the destination and "
                            f"{dtype_object(v.m.dtype)} for the source.")
     check_in_place(x, recorded)
     before = history_alias(x, False) if recorded else None
@@ -376,7 +384,7 @@ cdef int bw_index_put(Node n, Tensor g) except -1:
     return 0
 
 
-# ---- several views of one call --------------------------------------------------------------------------------------------------------
+# ---- several views of one call ---------------------------------------------------------------------------------------
 
 cdef tuple op_unbind(Tensor x, int64_t dim):
     cdef int64_t i
@@ -403,9 +411,11 @@ cdef tuple op_split_sizes(Tensor x, const Dims* sizes, int64_t dim):
     for i in range(sizes.n):
         total += sizes.v[i]
         if sizes.v[i] < 0:
-            raise RuntimeError(f"split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={list(dims_tuple(sizes))}")
+            raise RuntimeError(f"split_with_sizes expects split_sizes have only non-negative entries, but got "
+                               f"split_sizes={list(dims_tuple(sizes))}")
     if x.m.ndim == 0 or total != x.m.sizes[dim]:
-        raise RuntimeError(f"split_with_sizes expects split_sizes to sum exactly to {x.m.sizes[dim] if x.m.ndim else 1} (input tensor's size at dimension "
+        raise RuntimeError(f"split_with_sizes expects split_sizes to sum exactly to "
+                           f"{x.m.sizes[dim] if x.m.ndim else 1} (input tensor's size at dimension "
                            f"{dim}), but got split_sizes={list(dims_tuple(sizes))}")
     for i in range(sizes.n):
         y = tensor_new()

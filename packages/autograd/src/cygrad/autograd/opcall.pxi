@@ -560,7 +560,8 @@ cdef Tensor wrap(object v, Tensor t, bint exact):
 
 cdef int64_t int_value(object v) except? -1:
     if not -0x8000000000000000 <= v <= 0x7FFFFFFFFFFFFFFF:
-        raise RuntimeError(f"value {v} cannot be converted to int64 without overflow")
+        kind = RuntimeError if 0 < v < 0x10000000000000000 else OverflowError      # PyTorch's types
+        raise kind(f"value {v} cannot be converted to int64 without overflow")
     return v
 
 
