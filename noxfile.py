@@ -16,7 +16,7 @@ COMPILED = (
     "cygrad.autograd._core",
     "cygrad.optim._step",
 )
-NUMERIC_TESTS = ("tests/ops", "tests/storage", "tests/autograd")
+NUMERIC_TESTS = ("tests/ops", "tests/storage", "tests/autograd", "tests/chapter", "tests/nn")
 
 # A waiting OpenMP thread sleeps instead of spinning: on a busy machine the difference is a factor of 30.
 PASSIVE = {"OMP_WAIT_POLICY": "passive"}
