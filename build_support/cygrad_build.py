@@ -364,7 +364,8 @@ class sdist(_sdist):
         for sibling in self.rules.siblings if self.distribution.has_ext_modules() else ():
             root = source_root(sibling)
             for path in sorted(root.rglob("*")):
-                if path.suffix in SHARED_SUFFIXES or (path.suffix == ".py" and path.parent.name == "opgen"):
+                # without its __init__.py a folder is no package from which Cython would cimport a module
+                if path.suffix in SHARED_SUFFIXES or path.name == "__init__.py" or path.match("opgen/*.py"):
                     target = store / sibling / path.relative_to(root)
                     target.parent.mkdir(parents=True, exist_ok=True)
                     shutil.copyfile(path, target)
