@@ -307,6 +307,8 @@ class build_ext(_build_ext):
 
         stamps = self.rules.stamps
         old = json.loads(stamps.read_text()) if stamps.is_file() else {}
+        if not isinstance(old.get("sources"), dict):  # another version's, whose notes mean something else
+            old = {}
         compiler = [str(x) for x in self.compiler.compiler_so]
         modules = {}
         for ext in self.extensions:

@@ -135,7 +135,7 @@ def test_minus_g_is_the_kernel_of_neg():
 
 def test_gradient_operands_follow_the_formula():
     _, kernel = gradient_plan(ROWS, ROWS["div"], "b")
-    assert (kernel.id, [n for n, _ in kernel.operands], kernel.attrs) == ("K_DIV_G_B", ["g", "y", "b"], ())
+    assert (kernel.id, [n for n, _ in kernel.operands], kernel.attrs) == ("K_DIV_G_B", ["g", "a", "b"], ())
     _, kernel = gradient_plan(ROWS, ROWS["addcmul"], "a")
     assert ([n for n, _ in kernel.operands], kernel.attrs) == (["g", "b"], ("value",))
 
