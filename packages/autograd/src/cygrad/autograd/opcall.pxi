@@ -158,7 +158,7 @@ cdef inline Tensor binary(int op, Tensor a, Tensor b):
         else:
             return pointwise(op, 2, a, b, None, NULL, None)
         f = o.row[a.m.dtype]
-        if f != NULL and not (o.guard & READS_VALUES and a.m.dtype <= INT64):
+        if f != NULL and not (o.guard & (READS_VALUES | GUARD_RANGE) and a.m.dtype <= INT64):
             y = empty_rowmajor(shape, BOOL if o.out_bool else a.m.dtype)
             run_two(f, &y.m, &a.m, &b.m)
             if cyg_mode == 0 and (needs(a) or needs(b)):
@@ -371,6 +371,8 @@ cdef int check_guards(const OpInfo* o, int code, Tensor a, Tensor b, Tensor c, T
                            f"{dtype_object(c.m.dtype)}: convert one to a floating dtype")
     if o.guard & GUARD_RANGE:
         for t in (a, b, c):
+            if t is not None and (<Tensor>t).flags & WRAPPED and code == BOOL:
+                raise RuntimeError(f"{name}: not implemented for a bool tensor and a Python number, as in PyTorch: pass a bool tensor")
             if t is not None and (<Tensor>t).flags & WRAPPED and (<Tensor>t).m.dtype != code:
                 check_range(<Tensor>t, code)
     return 0
