@@ -197,6 +197,11 @@ cdef Tensor as_first(object v, object other, int op, str name):
     raise TypeError(f"{name}(): one of its operands must be Tensor, got {kind_of(v)} and {kind_of(other)}")
 
 
+cdef bint differs_from_one(object alpha) except -1:
+    """False for what has no effect as a factor; as_alpha checks the rest."""
+    return not (isinstance(alpha, (int, float)) and alpha == 1)
+
+
 cdef double as_alpha(object alpha, Tensor a, Tensor b, str name) except? -1.25:
     if isinstance(alpha, Tensor) and (<Tensor>alpha).m.ndim == 0:
         alpha = (<Tensor>alpha).item()
@@ -227,7 +232,9 @@ cdef object finish(Tensor y, object out):
     cdef Tensor o
     if out is None:
         return y
-    o = as_tensor_arg(out, "out", "out")
+    if not isinstance(out, Tensor):
+        raise TypeError(f"argument 'out' must be Tensor, not {kind_of(out)}")
+    o = <Tensor>out
     if recording() and (needs(y) or needs(o)):
         raise RuntimeError("out=... arguments don't support automatic differentiation, but one of the arguments "
                            "requires grad")

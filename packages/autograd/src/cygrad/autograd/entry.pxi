@@ -27,8 +27,6 @@ cdef Tensor first_gradient(Tensor t, object g, int i, bint create):
         raise RuntimeError(f"Mismatch in shape: grad_output[{i}] has a shape of {shape_tuple(&(<Tensor>g).m)} and output[{i}] has a shape of "
                            f"{shape_tuple(&t.m)}.")
     if (<Tensor>g).m.dtype != t.m.dtype:
-        if not is_float((<Tensor>g).m.dtype):
-            raise RuntimeError(f"grad_output[{i}] has dtype {(<Tensor>g).dtype}, output[{i}] has {t.dtype}")
         return op_cast(<Tensor>g, t.m.dtype)
     return <Tensor>g
 

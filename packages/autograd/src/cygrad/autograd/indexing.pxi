@@ -236,7 +236,7 @@ cdef int set_item(Tensor x, object key, object value) except -1:
     y = basic_index(x, key, tensors)
     if not isinstance(value, Tensor):
         if not tensors:
-            fill_in(y, value)
+            fill_in(y, value, False)
             return 0
         v = full((), value, dtype=dtype_object(x.m.dtype))
     else:
@@ -264,12 +264,14 @@ cdef Tensor drop_leading_ones(Tensor v):
     return op_squeeze_dims(v, (<uint64_t>1 << i) - 1) if i else v
 
 
-cdef int fill_in(Tensor x, object value) except -1:
-    """x.fill_(value), recorded: what was there needs no gradient any more."""
+cdef int fill_in(Tensor x, object value, bint shared) except -1:
+    """x.fill_(value), recorded: what was there needs no gradient any more. shared: elements may lie at one address."""
     cdef Node n
     cdef Tensor before
     cdef bint recorded = recording() and needs(x)
-    check_in_place(x, recorded)
+    if x.mem.readonly or not shared:
+        check_writable(x)
+    check_history(x, recorded)
     before = history_alias(x, False) if recorded else None
     ops.fill_number(&x.m, value)
     bump(x, OP_FILL)

@@ -38,6 +38,11 @@ cdef int check_writable(Tensor x) except -1:
 cdef int check_in_place(Tensor x, bint recorded) except -1:
     """Whether x may be written. recorded: some operand needs a gradient and recording is on."""
     check_writable(x)
+    return check_history(x, recorded)
+
+
+cdef int check_history(Tensor x, bint recorded) except -1:
+    """Whether the graph of x allows a write."""
     if not recording():
         return 0
     if x.flags & REQUIRES_GRAD and x.fn is None and (x.base is None or not x.base.flags & REQUIRES_GRAD):

@@ -119,8 +119,10 @@ cdef int64_t* advanced_offsets(const Advanced* a, Meta* x, Meta** index, int n, 
     return offsets
 
 
-cdef int result_shape(const Advanced* a, int64_t* sizes) noexcept:
+cdef int result_shape(const Advanced* a, int64_t* sizes) except -1:
     cdef int after = a.nkept - a.first
+    if a.nkept + a.ndim > MAXDIM:
+        raise RuntimeError(f"index: the result would have {a.nkept + a.ndim} dimensions, more than {MAXDIM}")
     memcpy(sizes, a.kept, a.first * sizeof(int64_t))
     memcpy(sizes + a.first, a.sizes, a.ndim * sizeof(int64_t))
     memcpy(sizes + a.first + a.ndim, a.kept + a.first, after * sizeof(int64_t))
@@ -185,8 +187,6 @@ cdef Storage op_index(Meta* y, Meta* x, Meta** index, int n):
         metas_free(held, n)
     try:
         ndim = result_shape(&a, sizes)
-        if ndim > MAXDIM:
-            raise RuntimeError(f"index: the result would have {ndim} dimensions, more than {MAXDIM}")
         s = allocate_contig(y, ndim, sizes, x.dtype)
     except BaseException:
         free(p.offsets)

@@ -349,7 +349,7 @@ def public_text(row, name, method, in_place):
         return "\n".join([*lines, *in_place_lines(row, tensors)]) + "\n"
     if row.alpha:
         scaled = f"op_{row.alpha}({tensors[0]}, {tensors[1]}, as_alpha(alpha, {tensors[0]}, {tensors[1]}, \"{name}\"))"
-        lines += ["    if alpha is not ONE and alpha != 1:", f"        {returned(scaled, out)}"]
+        lines += ["    if alpha is not ONE and differs_from_one(alpha):", f"        {returned(scaled, out)}"]
     lines.append(f"    {returned(expression, out)}")
     return "\n".join(lines) + "\n"
 
@@ -367,7 +367,7 @@ def in_place_lines(row, tensors):
         values = [convert(row, row.param(a), "self") for a in attrs]
         lines += ["    cdef double attr[2]"] + [f"    attr[{i}] = {v}" for i, v in enumerate(values)]
     if row.alpha:
-        lines += ["    cdef double scale[2]", "    if alpha is not ONE and alpha != 1:",
+        lines += ["    cdef double scale[2]", "    if alpha is not ONE and differs_from_one(alpha):",
                   f"        b_ = {padded[0]}", f"        scale[0] = as_alpha(alpha, self, b_, \"{row.name}_\")",
                   f"        return pointwise(OP_{row.alpha.upper()}, 2, self, b_, None, scale, self)"]
     attr = "attr" if attrs else "NULL"
