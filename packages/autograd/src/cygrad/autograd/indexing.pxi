@@ -31,12 +31,14 @@ cdef list read_key(object key):
     """The entries of a key, lists and arrays among them as tensors."""
     cdef list entries = list(key) if isinstance(key, tuple) else [key]
     for i, k in enumerate(entries):
+        if PyLong_CheckExact(k) or isinstance(k, slice) or k is None or k is Ellipsis:
+            continue
         if isinstance(k, Tensor) or is_index_list(k):
             entries[i] = index_tensor(k)
         elif isinstance(k, str):
             raise TypeError(f"an index is an integer, a slice, ..., None or a tensor of integers or bools, not the "
                             f"str {k!r}")
-        elif not (k is None or k is Ellipsis or isinstance(k, slice) or hasattr(k, "__index__")):
+        elif not hasattr(k, "__index__"):
             raise IndexError(f"only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are "
                              f"valid indices (got {kind_of(k)})")
     return entries
@@ -46,7 +48,9 @@ cdef int consumed(list entries) except -1:
     """Dimensions that the key uses up."""
     cdef int used = 0
     for k in entries:
-        if isinstance(k, Tensor):
+        if PyLong_CheckExact(k):
+            used += 1
+        elif isinstance(k, Tensor):
             used += (<Tensor>k).m.ndim if (<Tensor>k).m.dtype == BOOL else 1
         elif not (k is None or k is Ellipsis or PyBool_Check(k)):
             used += 1
@@ -62,7 +66,10 @@ cdef Tensor basic_index(Tensor x, object key, list tensors):
     if missing < 0:
         refuse_key(x, entries, used)
     for k in entries:
-        if isinstance(k, Tensor):
+        if PyLong_CheckExact(k):
+            x = select_checked(x, dim, k, dropped)
+            dropped += 1
+        elif isinstance(k, Tensor):
             if (<Tensor>k).m.ndim == 0 and (<Tensor>k).m.dtype != BOOL:
                 x = select_checked(x, dim, ops.item(&(<Tensor>k).m), dropped)
                 dropped += 1
@@ -175,11 +182,15 @@ cdef inline int64_t larger(int64_t a, int64_t b) noexcept:
 
 
 cdef int64_t slice_number(object v) except? -1:
-    if PyLong_CheckExact(v):
-        return _py.max(_py.min(v, 0x7FFFFFFFFFFFFFFF), -0x7FFFFFFFFFFFFFFF)
-    if hasattr(v, "__index__"):
-        return slice_number(v.__index__())
-    raise TypeError(f"slice indices must be integers or None or have an __index__ method, got {kind_of(v)}")
+    """A bound of a slice; what is beyond 64 bits is beyond every tensor."""
+    cdef int overflow = 0
+    cdef int64_t i
+    if not PyLong_CheckExact(v):
+        if not hasattr(v, "__index__"):
+            raise TypeError(f"slice indices must be integers or None or have an __index__ method, got {kind_of(v)}")
+        v = v.__index__()
+    i = PyLong_AsLongLongAndOverflow(v, &overflow)
+    return i if overflow == 0 else overflow * <int64_t>0x7FFFFFFFFFFFFFFF
 
 
 cdef Tensor get_item(Tensor x, object key):
