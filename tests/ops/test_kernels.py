@@ -69,6 +69,7 @@ def precisely(function, name=None):
 REFERENCE = {
     "pi": math.pi, "where": np.where, "abs": np.abs, "sign": sign,
     "floordiv": np.floor_divide, "pymod": pymod, "cmod": np.fmod,
+    "div_floor": np.floor_divide, "div_trunc": lambda a, b: np.trunc(a / b),
     "power": precisely(np.power), "pow": precisely(np.power),
     "sigmoid": precisely(sigmoid), "erf": precisely(erf),
     **{name: precisely(getattr(np, name), name) for name in ("exp", "log")},
@@ -78,7 +79,7 @@ REFERENCE = {
     **{name: getattr(np, name) for name in ("isnan", "isinf", "isfinite")},
 }  # fmt: skip
 EXACT = {"where", "abs", "floor", "ceil", "rint", "trunc", "sign", "sqrt", "isnan", "isinf", "isfinite",
-         "pymod", "cmod", "floordiv"}  # fmt: skip
+         "pymod", "cmod", "floordiv", "div_floor", "div_trunc"}  # fmt: skip
 
 
 def reference(kernel, type, inputs, scalars):

@@ -13,6 +13,7 @@ cdef enum:                     # Tensor.flags
     UNCOUNTED = 8              # an alias made by .data: its writes do not count as changes
     HAS_HOOKS = 16             # extra holds hooks
     WIDE = 32                  # an integer that the other operand's dtype does not hold: the comparison runs in this one's
+    TRUTH = 128                # made from a Python bool
     BARE = 64                  # made by __new__; __init__ has not run
 
 cdef enum:                     # Tensor.creation, why an in-place write through a view may be refused

@@ -54,6 +54,12 @@ cdef double count(const Dims* d, uint64_t mask) noexcept:
     return c
 
 
+cdef double positive_count(const Dims* d, uint64_t mask) noexcept:
+    """`count`, but 1 for none: a gradient without elements is still divided by it."""
+    cdef double c = count(d, mask)
+    return c if c else 1
+
+
 cdef Tensor zeros_of(int nd, const int64_t* sizes, int code):
     cdef Tensor y = tensor_new()
     adopt(y, ops.op_full(&y.m, nd, sizes, 0.0, code))
@@ -269,36 +275,48 @@ cdef Tensor ones_same(Tensor t):
     return y
 
 
-cdef Tensor std_backward(Tensor g, Tensor x, Tensor y, uint64_t mask, double correction, bint keepdim):
+cdef Tensor variance_backward(Tensor g, Tensor x, uint64_t mask, double correction, bint keepdim):
+    """2 (x - mean) / (count - correction); without a degree of freedom in the whole infinite, or NaN at the mean."""
     cdef Dims d
-    cdef Tensor scale
+    cdef double freedom
+    cdef Tensor centred = op_sub(x, op_mean(x, mask, True, -1)), limit
     d.n = x.m.ndim
     memcpy(d.v, x.m.sizes, d.n * sizeof(int64_t))
-    # d std / d x = (x - mean) / ((n - correction) * std), and 0 where std is 0
-    scale = op_div(g, op_mul(y, like_number(count(&d, mask) - correction, y)))
+    freedom = count(&d, mask) - correction
+    g = restore_dims(g, mask, keepdim)
+    if freedom <= 0 and mask == full_mask(x):
+        limit = op_where(op_eq(centred, like_number(0, x)), like_number(NAN, x), like_number(INFINITY, x))
+        return op_mul(g, limit)
+    return op_mul(op_mul(g, like_number(2 / freedom, g)), centred)
+
+
+cdef Tensor std_backward(Tensor g, Tensor x, Tensor y, uint64_t mask, double correction, bint keepdim):
+    """That of the variance, times 1 / (2 std); 0 where the deviation is 0."""
+    cdef Tensor scale = op_div(g, op_mul(y, like_number(2, y)))
     scale = op_masked_fill(scale, op_eq(y, scalar_tensor(0, y.m.dtype)), scalar_tensor(0, scale.m.dtype))
-    return op_mul(restore_dims(scale, mask, keepdim), op_sub(x, op_mean(x, mask, True, -1)))
+    return variance_backward(scale, x, mask, correction, keepdim)
 
 
 cdef Tensor norm_backward(Tensor g, Tensor x, Tensor y, double p, uint64_t mask, bint keepdim):
-    """Gradient of (sum |x|^p)^(1/p); 0 where the norm is 0."""
-    cdef Tensor zero, u
+    """Gradient of (sum |x|^p)^(1/p); 0 where the norm is 0, and for p < 1 where the element is 0."""
+    cdef Tensor hit, share, none = scalar_tensor(0, x.m.dtype)
     g = restore_dims(g, mask, keepdim)
     y = restore_dims(y, mask, keepdim)
     if p == 0:
         return zeros_same(x)
     if p == 1:
         return op_mul(op_sign(x), g)
-    zero = op_eq(y, scalar_tensor(0, y.m.dtype))
-    if p == 2:
-        u = op_mul(x, op_div(g, y))
-        return op_masked_fill(u, zero, scalar_tensor(0, u.m.dtype))
     if p == INFINITY or p == -INFINITY:
-        u = op_eq(op_abs(x), y)
-        return op_mul(op_mul(op_sign(x), op_cast(u, g.m.dtype)), op_div(g, op_sum(u, mask, True, g.m.dtype)))
-    u = op_mul(op_sign(x), op_pow(op_div(op_abs(x), y), like_number(p - 1, x)))
-    u = op_masked_fill(op_mul(u, g), zero, scalar_tensor(0, u.m.dtype))
-    return u
+        hit = op_eq(op_abs(x), y)
+        share = op_div(g, op_sum(hit, mask, True, g.m.dtype))
+        return op_mul(op_mul(op_sign(x), op_cast(hit, g.m.dtype)), share)
+    share = op_div(x, y)
+    if p != 2:
+        hit = op_abs(share)
+        if p < 1:
+            hit = op_masked_fill(hit, op_eq(x, none), scalar_tensor(1, x.m.dtype))
+        share = op_mul(op_sign(x), op_pow(hit, like_number(p - 1, x)))
+    return op_mul(op_masked_fill(share, op_eq(y, none), none), g)
 
 
 cdef Tensor flip_cumsum(Tensor g, int64_t dim):

@@ -145,6 +145,11 @@ cdef inline Tensor unary(int op, Tensor x):
     return pointwise(op, 1, x, None, None, NULL, None)
 
 
+cdef inline bint guarded(const OpInfo* o, Tensor a, Tensor b) noexcept:
+    """Whether operands of one dtype that has a kernel need a look before the loop."""
+    return (o.guard & READS_VALUES and a.m.dtype <= INT64) or (o.guard & GUARD_NOBOOL and (a.flags | b.flags) & TRUTH)
+
+
 cdef inline Tensor binary(int op, Tensor a, Tensor b):
     cdef const OpInfo* o = &OPS[op]
     cdef Loop f
@@ -158,7 +163,7 @@ cdef inline Tensor binary(int op, Tensor a, Tensor b):
         else:
             return pointwise(op, 2, a, b, None, NULL, None)
         f = o.row[a.m.dtype]
-        if f != NULL and not (o.guard & (READS_VALUES | GUARD_RANGE) and a.m.dtype <= INT64):
+        if f != NULL and not (o.guard and guarded(o, a, b)):
             y = empty_rowmajor(shape, BOOL if o.out_bool else a.m.dtype)
             run_two(f, &y.m, &a.m, &b.m)
             if cyg_mode == 0 and (needs(a) or needs(b)):
@@ -363,19 +368,21 @@ cdef int check_guards(const OpInfo* o, int code, Tensor a, Tensor b, Tensor c, T
     if o.guard & GUARD_EXPONENT and code <= INT64 and b.flags & WRAPPED and holds_any(OP_LT, b):
         raise RuntimeError(f"Integers to negative integer powers are not allowed: {name} of {dtype_object(code)} got the "
                            f"exponent {ops.item(&b.m)}")
-    if o.guard & GUARD_NOBOOL and (a.m.dtype == BOOL or b.m.dtype == BOOL):
-        raise RuntimeError(f"{name}: subtraction with a bool operand is not supported, got {dtype_object(a.m.dtype)} and "
-                           f"{dtype_object(b.m.dtype)}: use the `^` or `logical_xor()` operator, or `~` to invert a mask")
+    if o.guard & GUARD_NOBOOL and (a.m.dtype == BOOL or b.m.dtype == BOOL or (a.flags | b.flags) & TRUTH):
+        raise RuntimeError(f"{name}: subtraction with a bool operand is not supported, got {operand_word(a)} and "
+                           f"{operand_word(b)}: use the `^` or `logical_xor()` operator, or `~` to invert a mask")
     if o.guard & GUARD_QUOTIENT and category(b.m.dtype) < 2 and category(c.m.dtype) < 2:
         raise RuntimeError(f"{name}: integer division is not supported, got {dtype_object(b.m.dtype)} and "
                            f"{dtype_object(c.m.dtype)}: convert one to a floating dtype")
     if o.guard & GUARD_RANGE:
         for t in (a, b, c):
-            if t is not None and (<Tensor>t).flags & WRAPPED and code == BOOL:
-                raise RuntimeError(f"{name}: not implemented for a bool tensor and a Python number, as in PyTorch: pass a bool tensor")
             if t is not None and (<Tensor>t).flags & WRAPPED and (<Tensor>t).m.dtype != code:
                 check_range(<Tensor>t, code)
     return 0
+
+
+cdef object operand_word(Tensor t):
+    return "a Python bool" if t.flags & TRUTH else dtype_object(t.m.dtype)
 
 
 cdef bint holds_any(int compare, Tensor t) except -1:
@@ -535,7 +542,9 @@ cdef Tensor wrap(object v, Tensor t, bint exact):
     if PyFloat_CheckExact(v):
         return scalar_tensor(PyFloat_AS_DOUBLE(v), code if is_float(code) else default_dtype())
     if PyBool_Check(v):
-        return scalar_tensor(1.0 if v else 0.0, BOOL)
+        y = scalar_tensor(1.0 if v else 0.0, code if is_float(code) else BOOL)
+        y.flags |= TRUTH
+        return y
     if PyLong_CheckExact(v):
         if is_float(code):
             return scalar_tensor(v, code)

@@ -88,6 +88,12 @@ cdef Tensor slice_backward(Tensor g, const Dims* sizes, int64_t dim, int64_t sta
         meta_clear(&v)
 
 
+cdef Tensor narrow_backward(Tensor g, const Dims* sizes, int64_t dim, int64_t start, int64_t length):
+    if start < 0:                        # counted from the end
+        start += sizes.v[wrap_dim(dim, sizes.n)]
+    return slice_backward(g, sizes, dim, start, start + length, 1)
+
+
 cdef Tensor diagonal_backward(Tensor g, const Dims* sizes, int64_t offset, int64_t dim1, int64_t dim2):
     cdef Meta m, v
     rowmajor_probe(&m, sizes, g.m.dtype)
@@ -173,7 +179,8 @@ cdef Tensor as_strided_backward(Tensor g, tuple view, tuple base):
     meta_clear(&part)
     if overlapping:
         times = zeros_of(1, block.v, g.m.dtype)
-        meta_strided(&part, sizes.n, sizes.v, strides.v, g.m.dtype, times.m.data + (base[2] - low) * ITEMSIZE[g.m.dtype])
+        meta_strided(&part, sizes.n, sizes.v, strides.v, g.m.dtype,
+                     times.m.data + <int64_t>(base[2] - low) * ITEMSIZE[g.m.dtype])
         try:
             ones = tensor_new()
             adopt((<Tensor>ones), ops.op_full(&(<Tensor>ones).m, sizes.n, sizes.v, 1.0, g.m.dtype))
