@@ -1,7 +1,8 @@
 """Install cygrad in every supported way, each into a fresh environment, and check what arrived.
 
 Run by ``nox -s packaging``. Works on a copy of the checkout, so that the first build is as cold as a user's; prints how
-long each way took. Needs the ``build`` package; everything else comes from the checkout and the package index.
+long each way took. Needs the ``build`` package; everything else comes from the checkout and the package index. Arguments
+choose among the ways: ``nox -s packaging -- editable archives``.
 """
 
 import re
@@ -166,6 +167,8 @@ def check_wheels(wheels):
 
 
 def main():
+    ways = (together, storage_alone, editable, archives)
+    chosen = [way for way in ways if way.__name__ in sys.argv[1:]] or ways
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         room = Path(folder)
@@ -176,7 +179,7 @@ def main():
         print(f"cold install of all four: {time.perf_counter() - start:.0f} s", flush=True)
         env.check(EVERYTHING_WORKS)
         for label, requirement in PIPS.items():
-            for way in (together, storage_alone, editable, archives):
+            for way in chosen:
                 start = time.perf_counter()
                 way(room, checkout, requirement)
                 rows.append(f"{way.__name__:14} {label:12} {time.perf_counter() - start:4.0f} s")
