@@ -90,6 +90,7 @@ cdef class Node:
     cdef uint8_t leaves        # bit k: e_k is a leaf
     cdef uint8_t saved         # bit k: slot k was filled
     cdef uint8_t released      # saved values were freed by a backward pass
+    cdef uint8_t digit         # at the end of the name: which of PyTorch's overloads was called
     cdef uint8_t odtype, ondim # of output 0
     cdef int64_t* osizes       # -> oinl or a block that x owns
     cdef int64_t oinl[5]

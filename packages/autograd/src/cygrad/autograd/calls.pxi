@@ -13,7 +13,7 @@ def max(input=REQUIRED, dim=None, keepdim=False, *, other=None):
     if other is not None:
         return op_maximum(x, as_tensor_arg(other, "max", "other"))
     if dim is None:
-        return op_max_all(x, full_mask(x), False)
+        return numbered(op_max_all(x, full_mask(x), False), 1)
     k = wrap_dim(as_index(dim, "max", "dim"), x.m.ndim)
     return _return_types.max(*op_max_dim(x, k, as_flag(keepdim, "max", "keepdim")))
 
@@ -26,7 +26,7 @@ def min(input=REQUIRED, dim=None, keepdim=False, *, other=None):
     if other is not None:
         return op_minimum(x, as_tensor_arg(other, "min", "other"))
     if dim is None:
-        return op_min_all(x, full_mask(x), False)
+        return numbered(op_min_all(x, full_mask(x), False), 1)
     k = wrap_dim(as_index(dim, "min", "dim"), x.m.ndim)
     return _return_types.min(*op_min_dim(x, k, as_flag(keepdim, "min", "keepdim")))
 
@@ -124,8 +124,9 @@ cdef Tensor clamped(Tensor x, object low, object high):
         return op_clamp_min(x, as_operand(low, x, OP_CLAMP_MIN, "clamp", "min"))
     if low is None:
         return op_clamp_max(x, as_operand(high, x, OP_CLAMP_MAX, "clamp", "max"))
-    return op_clamp_both(x, as_operand(low, x, OP_CLAMP_BOTH, "clamp", "min"),
-                         as_operand(high, x, OP_CLAMP_BOTH, "clamp", "max"))
+    return numbered(op_clamp_both(x, as_operand(low, x, OP_CLAMP_BOTH, "clamp", "min"),
+                                  as_operand(high, x, OP_CLAMP_BOTH, "clamp", "max")),
+                    not (isinstance(low, Tensor) or isinstance(high, Tensor)))
 
 
 cdef int rounded_division(object mode) except -1:
@@ -170,7 +171,7 @@ def pow(input=REQUIRED, exponent=REQUIRED, *, out=None):
 
 cdef Tensor number_power(object base, Tensor x):
     """A number raised to a tensor; the result is row-major, as PyTorch's."""
-    return op_pow(as_operand(base, x, OP_POW, "pow", "input"), op_contiguous(x))
+    return numbered(op_pow(as_operand(base, x, OP_POW, "pow", "input"), op_contiguous(x)), 2)
 
 
 cdef Tensor power(Tensor x, object exponent):
@@ -178,7 +179,7 @@ cdef Tensor power(Tensor x, object exponent):
     if (PyLong_CheckExact(exponent) and exponent == 2 and x.m.dtype != BOOL) or (
             PyFloat_CheckExact(exponent) and exponent == 2.0 and category(x.m.dtype) == 2):
         return op_pow_square(x)
-    return op_pow(x, as_operand(exponent, x, OP_POW, "pow", "exponent"))
+    return numbered(op_pow(x, as_operand(exponent, x, OP_POW, "pow", "exponent")), isinstance(exponent, Tensor))
 
 
 # ---- products of matrices --------------------------------------------------------------------------------------------
@@ -289,7 +290,8 @@ def permute(input=REQUIRED, dims=REQUIRED):
 def squeeze(input=REQUIRED, dim=None):
     """A view without the dimensions (or the named ones) of size 1."""
     cdef Tensor x = as_tensor_arg(input, "squeeze", "input")
-    return op_squeeze_dims(x, dims_mask(dim, x.m.ndim, "squeeze"))
+    cdef int overload = 0 if dim is None else 2 if isinstance(dim, (tuple, list)) else 1
+    return numbered(op_squeeze_dims(x, dims_mask(dim, x.m.ndim, "squeeze")), overload)
 
 
 def flatten(input=REQUIRED, start_dim=0, end_dim=-1):
@@ -334,7 +336,7 @@ def movedim(input=REQUIRED, source=REQUIRED, destination=REQUIRED):
         if len(set(dims)) != len(dims):
             raise RuntimeError(f"movedim: repeated dim in `{name}` ({dims})")
     if nd == 0:
-        return x
+        return op_alias(x)
     rest = iter([i for i in range(nd) if i not in src])
     place = dict(zip(dst, src))
     dims_from([place[i] if i in place else next(rest) for i in range(nd)], &order)
@@ -346,7 +348,7 @@ def t(input=REQUIRED):
     cdef Tensor x = as_tensor_arg(input, "t", "input")
     if x.m.ndim > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {x.m.ndim}D")
-    return op_transpose(x, 0, 1) if x.m.ndim == 2 else alias_view(x)
+    return op_t(x)
 
 
 def unbind(input=REQUIRED, dim=0):
@@ -385,7 +387,7 @@ cdef tuple split_evenly(Tensor x, int64_t size, int64_t dim):
         at += part
         if at >= total:
             break
-    many_outputs(OP_SPLIT_SIZES, x, parts, dim)
+    many_outputs(OP_SPLIT, x, parts, dim)
     return tuple(parts)
 
 
@@ -419,7 +421,7 @@ def stack(tensors=REQUIRED, dim=0, *, out=None):
                                f"entry 0 and "
                                f"{list((<Tensor>x).shape)} at entry {i}")
     k = wrap_dim(as_index(dim, "stack", "dim"), (<Tensor>xs[0]).m.ndim + 1)
-    return finish(op_cat([op_unsqueeze(<Tensor>x, k) for x in xs], k), out)
+    return finish(op_stack(xs, k), out)
 
 
 def as_strided(input=REQUIRED, size=REQUIRED, stride=REQUIRED, storage_offset=None):

@@ -136,7 +136,39 @@ cdef int bw_clone(Node n, Tensor g) except -1:
 
 
 cdef Tensor op_t(Tensor x):
-    return op_transpose(x, 0, 1) if x.m.ndim == 2 else x
+    """A matrix transposed; a vector or a 0-d tensor as it is."""
+    cdef Tensor y = tensor_new()
+    if x.m.ndim == 2:
+        view_transpose(&y.m, &x.m, 0, 1)
+    else:
+        meta_like(&y.m, &x.m)
+    return record_view(OP_T, y, x)
+
+
+cdef int bw_t(Node n, Tensor g) except -1:
+    return pass_grad(n, 0, op_t(g))
+
+
+cdef Tensor op_alias(Tensor x):
+    """A view of all of x."""
+    cdef Tensor y = tensor_new()
+    meta_like(&y.m, &x.m)
+    return record_view(OP_ALIAS, y, x)
+
+
+cdef int bw_alias(Node n, Tensor g) except -1:
+    return pass_grad(n, 0, g)
+
+
+cdef Tensor record_view(int op, Tensor y, Tensor x):
+    """y, whose Meta is set, as a view of x with a node that keeps nothing."""
+    cdef Node n
+    view_begin(y, x)
+    if cyg_mode == 0 and needs(x) and category(x.m.dtype) >= 2:
+        n = node_new(&OPS[op])
+        set_edge(n, 0, x)
+        node_set_output(n, y)
+    return y
 
 
 cdef Tensor restore_dims(Tensor g, uint64_t mask, bint keepdim):
@@ -378,6 +410,35 @@ cdef Tensor op_cat(list xs, int64_t dim):
             set_edge(n, k, t if t.m.ndim == y.m.ndim else None)
         node_set_output(n, y)
     return y
+
+
+cdef Tensor op_stack(list xs, int64_t dim):
+    """Tensors of one shape along a new dimension."""
+    cdef list rows = []
+    cdef Tensor row, y
+    cdef Node n
+    cdef int k
+    for x in xs:
+        row = tensor_new()               # without history: the node below is the only one
+        view_unsqueeze(&row.m, &(<Tensor>x).m, dim)
+        adopt(row, (<Tensor>x).mem)
+        rows.append(row)
+    y = op_cat(rows, dim)
+    if cyg_mode == 0 and category(y.m.dtype) >= 2 and _py.any([needs(<Tensor>x) for x in xs]):
+        n = node_new(&OPS[OP_STACK])
+        n.iattr[0] = dim
+        for k in range(len(xs)):
+            set_edge(n, k, <Tensor>xs[k])
+        node_set_output(n, y)
+    return y
+
+
+cdef int bw_stack(Node n, Tensor g) except -1:
+    cdef int k
+    for k in range(n.n_edges):
+        if wanted(n, k):
+            pass_grad(n, k, op_select(g, n.iattr[0], k))
+    return 0
 
 
 cdef Tensor index_select_backward(Tensor g, const Dims* sizes, int64_t dim, Tensor index):

@@ -201,15 +201,16 @@ cdef Tensor get_item(Tensor x, object key):
         if x.m.ndim == 0:
             raise IndexError(ZERO_DIM_INDEX)
         return select_checked(x, 0, key, 0)
+    if isinstance(key, slice) and x.m.ndim:
+        slice_bounds(key, x.m.sizes[0], &start, &stop, &step)
+        return op_slice(x, 0, start, stop, step)
     if isinstance(key, list) and holds_indices(key):
         key = tuple(key)
     tensors = []
     y = basic_index(x, key, tensors)
     if tensors:
         return op_index(y, tensors)
-    if y is x:
-        return alias_view(x)
-    return y
+    return op_alias(x) if y is x else y
 
 
 cdef bint holds_indices(list key):
@@ -220,16 +221,6 @@ cdef bint holds_indices(list key):
         if isinstance(k, (slice, Tensor)) or k is None or k is Ellipsis or PySequence_Check(k):
             return True
     return False
-
-
-cdef Tensor alias_view(Tensor x):
-    cdef Dims sizes, strides
-    cdef int i
-    sizes.n = strides.n = x.m.ndim
-    for i in range(sizes.n):
-        sizes.v[i] = x.m.sizes[i]
-        strides.v[i] = x.m.strides[i]
-    return op_as_strided(x, &sizes, &strides, (x.m.data - x.mem.ptr) // ITEMSIZE[x.m.dtype])
 
 
 cdef int set_item(Tensor x, object key, object value) except -1:
@@ -436,7 +427,7 @@ cdef tuple op_split_sizes(Tensor x, const Dims* sizes, int64_t dim):
         view_begin(y, x)
         at += sizes.v[i]
         parts.append(y)
-    many_outputs(OP_SPLIT_SIZES, x, parts, dim)
+    many_outputs(OP_SPLIT_WITH_SIZES, x, parts, dim)
     return tuple(parts)
 
 
@@ -492,7 +483,11 @@ cdef int bw_unbind(Node n, Tensor g) except -1:
     return backward_many(n, (g,))
 
 
-cdef int bw_split_sizes(Node n, Tensor g) except -1:
+cdef int bw_split(Node n, Tensor g) except -1:
+    return backward_many(n, (g,))
+
+
+cdef int bw_split_with_sizes(Node n, Tensor g) except -1:
     return backward_many(n, (g,))
 
 

@@ -165,7 +165,7 @@ cdef str node_name(Node n):
     if n.op.id == OP_FUNCTION:
         return type(n).__name__
     name = n.op.name.decode()
-    return name if name == "CopySlices" else name + "Backward0"
+    return name if name == "CopySlices" else f"{name}Backward{n.digit}"
 
 
 cdef inline Node node_new(const OpInfo* op):
@@ -184,6 +184,13 @@ cdef int node_set_output(Node n, Tensor y) except -1:
     y.out_nr = 0
     y.flags |= REQUIRES_GRAD
     return 0
+
+
+cdef inline Tensor numbered(Tensor y, int digit):
+    """y, whose node gets the name of PyTorch's overload."""
+    if y.fn is not None:
+        y.fn.digit = digit
+    return y
 
 
 cdef inline bint many(Node n) noexcept:
@@ -274,6 +281,7 @@ cdef int save(Node n, int slot, Tensor t) except -1:
     """Keeps t for backward, with the version that it has now. An output must be given as its alias: no cycle."""
     n.ver[slot] = t.mem.version
     n.saved |= 1 << slot
+    t.flags &= ~TRUTH                    # what gradients compute with it, the user did not write
     if slot == 0:
         n.s0 = t
     elif slot == 1:

@@ -347,6 +347,10 @@ def public_text(row, name, method, in_place):
     expression, tensors = call_text(row, name, x)
     if in_place:
         return "\n".join([*lines, *in_place_lines(row, tensors)]) + "\n"
+    if row.overload:
+        p = row.param(row.overload)
+        given = f"isinstance({row.public_name(p)}, Tensor)" if p.is_tensor else f"{row.public_name(p)} is not None"
+        expression = f"numbered({expression}, {given})"
     if row.alpha:
         scaled = f"op_{row.alpha}({tensors[0]}, {tensors[1]}, as_alpha(alpha, {tensors[0]}, {tensors[1]}, \"{name}\"))"
         lines += ["    if alpha is not ONE and differs_from_one(alpha):", f"        {returned(scaled, out)}"]

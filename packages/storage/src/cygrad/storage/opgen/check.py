@@ -54,6 +54,8 @@ def check_words(rows, row):
     inputs = {p.name for p in row.inputs}
     if row.promote not in (None, "alike", *inputs):
         row.fail(f"promote names {row.promote!r}, which is no input")
+    if row.overload not in (None, *(p.name for p in row.params)):
+        row.fail(f"overload names {row.overload!r}, which is no parameter")
     for name in set(row.py) - {p.name for p in row.params}:
         row.fail(f"py renames {name!r}, which is no parameter")
     names = [p.name for p in row.params] + row.outputs

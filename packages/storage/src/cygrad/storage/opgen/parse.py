@@ -22,6 +22,7 @@ A row (see CONTRIBUTING.md for a walk through one)::
     refusal = "TypeError: ..."   # pointwise: raised for a dtype without kernel (default: NotImplementedError)
     alpha   = "add_scaled"       # the row that a factor on the second input selects
     node    = "Mul"              # name of the graph node without "Backward0" (default: the name in CamelCase)
+    overload = "dim"             # node names end in 1, not 0, where this argument is given, or this input is a tensor
     py      = { b = "other" }    # public names of inputs; default: first tensor "input", second "other"
     api     = "function method inplace out"   # where it appears (default: pointwise all four, else function method)
     doc     = "..."              # first line of the docstring
@@ -43,7 +44,7 @@ FILES = ("pointwise", "reduce", "shape", "index", "linalg", "nn")
 TENSOR_TYPES = ("t", "tn", "n", "mask", "tensors", "index")
 ARG_TYPES = ("int", "float", "number", "flag", "dim", "dims", "axis", "axes", "ints", "dtype", "castto", "str")
 KEYS = {"sig", "types", "out", "promote", "fwd", "fwd_bool", "fwd_int", "kernel", "meta", "tensor", "grad", "nondiff",
-        "node", "py", "api", "doc", "test", "alpha", "hand", "guard", "refusal", "layout"}
+        "node", "py", "api", "doc", "test", "alpha", "hand", "guard", "refusal", "layout", "overload"}
 
 
 class TableError(ValueError):
@@ -86,6 +87,7 @@ class Row:
     guard: str | None
     refusal: str | None
     layout: str | None
+    overload: str | None
     test: dict = field(default_factory=dict)
 
     @property
@@ -174,7 +176,7 @@ def parse_row(name, file, raw):
     fwd = {k[4:]: raw[k] for k in ("fwd", "fwd_bool", "fwd_int") if k in raw}
     default_api = "function method inplace out" if fwd else "function method"
     optional = ("out", "promote", "kernel", "meta", "tensor", "hand", "nondiff", "alpha", "guard", "refusal",
-                "layout")
+                "layout", "overload")
     return Row(name=name, file=file, params=params, outputs=outputs, types=raw.get("types", "all"), fwd=fwd,
                grad=raw.get("grad", {}), node=raw.get("node", camel(name)), py=raw.get("py", {}),
                api=tuple(raw.get("api", default_api).split()), doc=raw["doc"], test=raw.get("test", {}),
