@@ -1,8 +1,8 @@
 """Install cygrad in every supported way, each into a fresh environment, and check what arrived.
 
 Run by ``nox -s packaging``. Works on a copy of the checkout, so that the first build is as cold as a user's; prints how
-long each way took. Needs the ``build`` package; everything else comes from the checkout and the package index. Arguments
-choose among the ways: ``nox -s packaging -- editable archives``.
+long each way took. Needs the ``build`` package; everything else comes from the checkout and the package index.
+Arguments choose among the ways: ``nox -s packaging -- editable archives``.
 """
 
 import re

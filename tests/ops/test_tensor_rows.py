@@ -1,4 +1,4 @@
-"""Every public row of the op table as users call it: forms, layouts, derivatives to second order, and PyTorch's results.
+"""Every public row of the op table as users call it: forms, layouts, derivatives of both orders, PyTorch's results.
 
 The samples are drawn from the rows, so a new row is tested without a line here.
 """
@@ -136,7 +136,7 @@ def test_shapes_without_a_second_element(row, shape):
 
 @pytest.mark.parametrize("row", DIFFERENTIABLE, ids=lambda row: row.name)
 def test_first_and_second_derivative(row):
-    """By finite differences, in every input; the second derivative reads the gradient's formula as tensor operations."""
+    """By finite differences, in every input; the second one reads the formula of the first as tensor operations."""
     values = [leaf(v) if isinstance(v, cygrad.Tensor) and v.is_floating_point() else v for v in sample(row)]
     function = call(row)
     if "function" not in row.api and "method" not in row.api:
