@@ -41,6 +41,12 @@ ISAS = {
     "avx512": ("-march=skylake-avx512", "-mprefer-vector-width=512"),
 }
 
+# A developer's build: the baseline instruction set only, hardly optimised. For trying things out, not for timing.
+QUICK = bool(os.environ.get("CYGRAD_QUICK_BUILD"))
+if QUICK:
+    NUMERIC = ("-O1", *NUMERIC[1:])
+    ISAS = {"base": ()}
+
 DIRECTIVES = {
     "language_level": 3,
     "boundscheck": False,
@@ -268,7 +274,7 @@ class build_ext(_build_ext):
         macros = self.rules.macros()
         kept = []
         for ext in self.extensions:
-            options = self.rules.flags.get(ext.name, ("-O2",))
+            options = self.rules.flags.get(ext.name, ("-O1",) if QUICK else ("-O2",))
             if ext.sources[0].startswith(self.rules.shims.as_posix()):
                 isa = ext.name.rpartition("_")[2]
                 if isa not in known:

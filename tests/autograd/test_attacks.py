@@ -148,7 +148,8 @@ def test_no_tensor_has_a_dtype_without_kernels(name):
         from cygrad.storage.core import dtype_by_name
         kind = dtype_by_name("{name}")
         memory = torch.ones(9).untyped_storage()
-        for make in (lambda: torch.empty(3, dtype=kind), lambda: torch.arange(3, dtype=kind), lambda: torch.ones(3).to(kind),
+        for make in (lambda: torch.empty(3, dtype=kind), lambda: torch.arange(3, dtype=kind),
+                     lambda: torch.ones(3).to(kind),
                      lambda: torch.randn(3, dtype=kind), lambda: torch.frombuffer(bytes(32), dtype=kind),
                      lambda: core.rebuild(torch.Tensor, memory, kind, (2,), (1,), 0, False, {{}})):
             try:

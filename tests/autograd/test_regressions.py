@@ -277,7 +277,7 @@ def test_a_node_does_not_own_the_input_that_it_changed():
 
 
 def test_a_slice_of_a_leaf_that_is_a_view_is_not_written():
-    """The leaf is a view of a tensor that needs no gradient; writing through a slice would change it behind its graph."""
+    """The leaf is a view of a tensor that needs no gradient; writing to a slice would change it behind its graph."""
     x = torch.arange(6.0).view(2, 3).requires_grad_()
     with pytest.raises(RuntimeError, match="leaf"):
         x[0] = 2.0

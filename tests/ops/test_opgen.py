@@ -51,7 +51,7 @@ REFUSED = {
     "fraction on int": (row("x * 0.5", types="number"), "0.5 is not an integer"),
     "not closed on bool": (row("a + b", "a, b -> y", types="all"), "'+' is not closed on bool"),
     "bits of float": (row("a & b", "a, b -> y"), "'&' wants two comparisons or two integers"),
-    "types": (row(types="complex"), "types is one of float, int, number, all, got 'complex'"),
+    "types": (row(types="real"), "types has the words float, int, number, all, complex, got 'real'"),
     "unused formula": (row(fwd_bool="x"), "fwd_bool is never used"),
     "grammar": (row("x if x else x"), "not part of the grammar"),
     "chained comparison": (row("where(0 < x < 1, x, 0)"), "not part of the grammar"),

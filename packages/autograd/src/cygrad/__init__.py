@@ -21,13 +21,19 @@ from . import autograd
 from ._tensor_str import set_printoptions
 from .autograd import _core, enable_grad, no_grad, set_grad_enabled
 from .autograd._core import *
+from .autograd.composed import publish as _publish
 
+_publish("function", globals())
 globals().update(_dtypes)               # float32, int64 and so on, with their aliases
 
 _sys.meta_path.append(_MissingPart)
 
 
 def __getattr__(name):
+    if name in ("fft", "linalg", "return_types", "signal", "special"):     # imported when first asked for
+        from importlib import import_module
+
+        return import_module("." + name, __name__)
     if name in _PARTS:
         from importlib import import_module
 

@@ -9,8 +9,13 @@ from cygrad.storage.core import set_num_threads as set_num_threads
 from cygrad.storage.ops import Generator as Generator
 
 from . import autograd as autograd
+from . import fft as fft
+from . import linalg as linalg
 from . import nn as nn
 from . import optim as optim
+from . import return_types as return_types
+from . import signal as signal
+from . import special as special
 from . import tools as tools
 from . import utils as utils
 from ._tensor_str import set_printoptions as set_printoptions
@@ -18,6 +23,7 @@ from .autograd import enable_grad as enable_grad
 from .autograd import no_grad as no_grad
 from .autograd import set_grad_enabled as set_grad_enabled
 from .autograd._core import *
+from .autograd.composed import *
 
 __version__: str
 

@@ -2,7 +2,7 @@
 
 from collections import namedtuple
 
-__all__ = ["max", "min"]
+from .autograd._core import RETURNS
 
 
 def _named(name, fields):
@@ -18,5 +18,8 @@ def _named(name, fields):
     return Result
 
 
-max = _named("max", ("values", "indices"))
-min = _named("min", ("values", "indices"))
+def __getattr__(name):
+    if name not in RETURNS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    made = globals()[name] = _named(name, RETURNS[name])     # when first asked for, since making one takes long
+    return made

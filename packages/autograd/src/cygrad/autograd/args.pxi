@@ -247,6 +247,15 @@ cdef object finish(Tensor y, object out):
     return o
 
 
+def deliver(result, out):
+    """Writes a result to the tensor that the user gave as `out`; a tuple of results to a tuple of tensors."""
+    if not isinstance(result, tuple):
+        return finish(<Tensor?>result, out)
+    if not isinstance(out, (tuple, list)) or len(out) != len(result):
+        raise TypeError(f"argument 'out' must be tuple of {len(result)} Tensors, not {kind_of(out)}")
+    return type(out)([finish(<Tensor?>r, o) for r, o in zip(result, out)])
+
+
 cdef int resize(Tensor o, const Meta* like) except -1:
     """Gives an `out` the shape of the result; only an empty one may change (PyTorch warns about others, we refuse)."""
     cdef Storage s

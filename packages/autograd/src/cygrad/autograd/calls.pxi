@@ -2,7 +2,18 @@
 # May use: all above.
 # Methods in tensor.pxi call these.
 
-from cygrad import return_types as _return_types
+
+RETURNS = {"max": ("values", "indices"), "min": ("values", "indices"), **GENERATED_RETURNS}    # named tuples: their fields
+cdef object result_types = None         # the module cygrad.return_types, from the first time on that one is made
+
+
+def named_results(str name, tuple results):
+    """``return_types.NAME`` of these results."""
+    global result_types
+    if result_types is None:
+        from cygrad import return_types
+        result_types = return_types
+    return getattr(result_types, name)(*results)
 
 
 def max(input=REQUIRED, dim=None, keepdim=False, *, other=None):
@@ -15,7 +26,7 @@ def max(input=REQUIRED, dim=None, keepdim=False, *, other=None):
     if dim is None:
         return numbered(op_max_all(x, full_mask(x), False), 1)
     k = wrap_dim(as_index(dim, "max", "dim"), x.m.ndim)
-    return _return_types.max(*op_max_dim(x, k, as_flag(keepdim, "max", "keepdim")))
+    return named_results("max", op_max_dim(x, k, as_flag(keepdim, "max", "keepdim")))
 
 
 def min(input=REQUIRED, dim=None, keepdim=False, *, other=None):
@@ -28,7 +39,7 @@ def min(input=REQUIRED, dim=None, keepdim=False, *, other=None):
     if dim is None:
         return numbered(op_min_all(x, full_mask(x), False), 1)
     k = wrap_dim(as_index(dim, "min", "dim"), x.m.ndim)
-    return _return_types.min(*op_min_dim(x, k, as_flag(keepdim, "min", "keepdim")))
+    return named_results("min", op_min_dim(x, k, as_flag(keepdim, "min", "keepdim")))
 
 
 cdef tuple dim_or_unbiased(object dim, object unbiased, str name):

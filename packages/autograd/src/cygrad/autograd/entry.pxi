@@ -114,3 +114,20 @@ def run_grad(outputs, inputs, grads, retain_graph, create_graph, bint allow_unus
             raise RuntimeError(f"One of the differentiated Tensors appears to not have been used in the graph: input {i}, of shape "
                                f"{list(inputs[i].shape)}. Set allow_unused=True if this is the desired behavior.")
     return tuple(found)
+
+
+cdef extern from "Python.h":
+    ctypedef struct CType "PyTypeObject":
+        PyObject* tp_dict
+    void PyType_Modified(CType* kind)
+
+
+def add_methods(dict methods):
+    """Gives Tensor the methods that are written in Python, by name; for cygrad.autograd.composed."""
+    cdef CType* kind = <CType*>Tensor
+    cdef dict own = <dict>kind.tp_dict
+    for name in methods:
+        if name in own:
+            raise ValueError(f"Tensor has a method {name!r} already: declare an operation in one place")
+    own.update(methods)
+    PyType_Modified(kind)

@@ -1,11 +1,12 @@
 """Prints the autograd side of the op table: op ids, recorded operations, backward functions, public names, stubs."""
 import ast
+import re
 from pathlib import Path
 from textwrap import indent
 
 from .check import check
 from .emit import HEAD, ids_text, write_if_changed
-from .parse import load
+from .parse import NAMESPACES, load
 from .scalar import attr_names, forward_kernel, gradient_plan, kernels
 from .tensor import ARG_LETTER, TensorReading, helper_signatures
 
@@ -354,12 +355,18 @@ def public_text(row, name, method, in_place):
     if row.alpha:
         scaled = f"op_{row.alpha}({tensors[0]}, {tensors[1]}, as_alpha(alpha, {tensors[0]}, {tensors[1]}, \"{name}\"))"
         lines += ["    if alpha is not ONE and differs_from_one(alpha):", f"        {returned(scaled, out)}"]
-    lines.append(f"    {returned(expression, out)}")
+    if row.returns:
+        expression = f'named_results("{row.name}", {expression})'
+    lines.append(f"    {returned(expression, out, len(row.outputs) > 1)}")
     return "\n".join(lines) + "\n"
 
 
-def returned(expression, out):
-    return f"return finish({expression}, out)" if out else f"return {expression}"
+def returned(expression, out, several=False):
+    if not out:
+        return f"return {expression}"
+    if several:
+        return f"return {expression} if out is None else deliver({expression}, out)"
+    return f"return finish({expression}, out)"
 
 
 def in_place_lines(row, tensors):
@@ -389,12 +396,18 @@ def methods_text(rows):
     return indent("\n".join(parts), "    ")
 
 
-def nn_text(rows):
-    return "\n\n".join(public_text(r, r.name, False, False) for r in rows.values() if "nn" in r.api)
+def elsewhere_text(rows):
+    """Functions that modules above or beside the core show: nn.functional, linalg and so on."""
+    places = {"nn", *NAMESPACES}
+    return "\n\n".join(public_text(r, r.name, False, False) for r in rows.values() if places & set(r.api))
 
 
 def public_names(rows):
-    return f"GENERATED_FUNCTIONS = {[r.name for r in rows.values() if 'function' in r.api]!r}\n"
+    places = {place: {r.name.removeprefix(place + "_"): r.name for r in rows.values() if place in r.api}
+              for place in NAMESPACES}
+    return (f"GENERATED_FUNCTIONS = {[r.name for r in rows.values() if 'function' in r.api]!r}\n"
+            f"GENERATED_PLACES = {places!r}      # module -> public name -> name here\n"
+            f"GENERATED_RETURNS = {({r.name: tuple(r.returns.split()) for r in rows.values() if r.returns})!r}\n")
 
 
 # ---- stubs ----------------------------------------------------------------------------------------------------------
@@ -420,14 +433,43 @@ def stub(row, name, method, in_place):
 
 def stub_lines(rows):
     """(module lines, method lines) of the generated names."""
-    module = [stub(r, r.name, False, False) for r in rows.values() if "function" in r.api or "nn" in r.api]
+    places = {"function", "nn", *NAMESPACES}
+    module = [stub(r, r.name, False, False) for r in rows.values() if places & set(r.api)]
     methods = [stub(r, r.name, True, False) for r in rows.values() if "method" in r.api]
     methods += [stub(r, r.name + "_", True, True) for r in rows.values() if "inplace" in r.api]
     return module, methods
 
 
-def stub_text(rows, template):
+# What annotations of compositions are called among the methods of Tensor, of which some are named like types.
+_PLAIN = {"int": "_int", "float": "_float", "bool": "_bool", "dtype": "_dtype", "Number": "_Number"}
+
+
+def composed_stubs(folder):
+    """Stubs of the methods that are compositions: heads of the functions under ``@composed("... method ...")``."""
+    lines = []
+    for path in sorted(Path(folder).glob("*.py")):
+        for node in ast.parse(path.read_text()).body:
+            for call in node.decorator_list if isinstance(node, ast.FunctionDef) else ():
+                if not (isinstance(call, ast.Call) and getattr(call.func, "id", "") == "composed" and call.args):
+                    continue
+                if "method" in call.args[0].value.split():
+                    lines.append(method_stub(node, call))
+    return lines
+
+
+def method_stub(node, call):
+    names = [k.value.value for k in call.keywords if k.arg == "name"] + [a.value for a in call.args[1:2]]
+    node.args.args[0] = ast.arg("self")
+    text = ast.unparse(node.args)
+    result = ast.unparse(node.returns) if node.returns else "Any"
+    line = f"({text}) -> {result}: ..."
+    line = re.sub(rf"(?<![\w.])\b({'|'.join(_PLAIN)})\b(?! *[:=])", lambda m: _PLAIN[m[0]], line)
+    return f"def {(names or [node.name])[0]}{line}"
+
+
+def stub_text(rows, template, composed=()):
     module, methods = stub_lines(rows)
+    methods += composed
     public = [row.name for row in rows.values() if "function" in row.api]
     text = template.replace("# generated: functions", "\n".join([f"__all__ += {public!r}", *module]))
     return text.replace("    # generated: methods", "\n".join("    " + m for m in methods))
@@ -442,7 +484,7 @@ def ops_text(rows, helpers):
              f"ROW_NAMES = {tuple(rows)!r}\n"]
     parts += [op_text(r) for r in rows.values() if r.kind in ("pointwise", "kernel", "view")]
     parts += [backward_text(rows, helpers, r) for r in rows.values() if r.kind not in ("tensor", "hand")]
-    parts.append(table_text(rows))
+    parts += [table_text(rows), public_names(rows)]
     return "\n\n".join(parts)
 
 
@@ -469,9 +511,9 @@ def write_autograd(out_dir, source_dir):
     out.mkdir(parents=True, exist_ok=True)
     files = {
         "ops.pxi": ops_text(rows, helpers),
-        "functions.pxi": "\n\n".join([HEAD, functions_text(rows), nn_text(rows), public_names(rows)]),
+        "functions.pxi": "\n\n".join([HEAD, functions_text(rows), elsewhere_text(rows)]),
         "tensor_class.pxi": HEAD + tensor_class.replace("    # generated: methods\n", methods_text(rows)),
-        "_core.pyi": stub_text(rows, (source / "_core.pyi.in").read_text()),
+        "_core.pyi": stub_text(rows, (source / "_core.pyi.in").read_text(), composed_stubs(source / "composed")),
     }
     return [write_if_changed(out / name, text) for name, text in files.items()]
 

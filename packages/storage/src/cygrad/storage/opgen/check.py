@@ -1,10 +1,10 @@
 """Rules that every row of the op table keeps; the first breach raises `TableError` with file, row and reason."""
 import ast
 
-from .parse import names_in
+from .parse import NAMESPACES, names_in
 from .scalar import KINDS, NotScalar, forward_kernel, gradient_kernel, kernels, row_types
 
-API = {"function", "method", "inplace", "out", "nn", "varargs"}
+API = {"function", "method", "inplace", "out", "nn", "varargs", *NAMESPACES}
 TEST = {"low", "high", "ref"}
 GUARDS = {"divisor", "exponent", "nobool", "quotient", "range"}
 CONSTANTS = {"pi", "True", "False", "None"}
@@ -35,8 +35,11 @@ def check(rows):
 
 def check_words(rows, row):
     """Values that come from a fixed set, and references to other rows and inputs."""
-    if row.types not in KINDS:
-        row.fail(f"types is one of {', '.join(KINDS)}, got {row.types!r}")
+    if not row.types or not KINDS.keys() >= set(row.types.split()):
+        row.fail(f"types has the words {', '.join(KINDS)}, got {row.types!r}")
+    for word in set(row.api) & set(NAMESPACES):
+        if not row.name.startswith(word + "_"):
+            row.fail(f"api {word!r} wants a row whose name begins with {word}_")
     if row.out not in (None, "bool"):
         row.fail(f"out is 'bool' or absent, got {row.out!r}")
     if not row.doc.strip() or "\n" in row.doc:
@@ -54,6 +57,8 @@ def check_words(rows, row):
     inputs = {p.name for p in row.inputs}
     if row.promote not in (None, "alike", *inputs):
         row.fail(f"promote names {row.promote!r}, which is no input")
+    if row.returns is not None and len(row.returns.split()) != len(row.outputs):
+        row.fail(f"returns names {row.returns!r} for {len(row.outputs)} outputs")
     if row.overload not in (None, *(p.name for p in row.params)):
         row.fail(f"overload names {row.overload!r}, which is no parameter")
     for name in set(row.py) - {p.name for p in row.params}:

@@ -4,7 +4,8 @@ A row (see CONTRIBUTING.md for a walk through one)::
 
     [name]                       # the public name
     sig     = "x, dim:dims=None, keepdim:bool=False, *, dtype:dtype=None -> y"
-    types   = "float"            # dtypes it has kernels for: float | int (bool and integers) | number (no bool) | all
+    types   = "float"            # dtypes it has kernels for: float | int (bool and integers) | number (no bool) | all,
+                                 # and "complex" beside one of them
     out     = "bool"             # dtype of the result when it is not that of the inputs
     promote = "x"                # the result has x's dtype (default: PyTorch's promotion over all tensors); "alike":
                                  # all tensors have one dtype, integers do not become floats
@@ -23,8 +24,10 @@ A row (see CONTRIBUTING.md for a walk through one)::
     alpha   = "add_scaled"       # the row that a factor on the second input selects
     node    = "Mul"              # name of the graph node without "Backward0" (default: the name in CamelCase)
     overload = "dim"             # node names end in 1, not 0, where this argument is given, or this input is a tensor
+    returns = "values indices"   # several results: fields of the named tuple return_types.NAME (default: a plain tuple)
     py      = { b = "other" }    # public names of inputs; default: first tensor "input", second "other"
-    api     = "function method inplace out"   # where it appears (default: pointwise all four, else function method)
+    api     = "function method inplace out"   # where it appears (default: pointwise all four, else function method);
+                                 # the row linalg_det with api = "linalg" is cygrad.linalg.det, so also special and fft
     doc     = "..."              # first line of the docstring
     test    = { low = -6, high = 6, ref = "np.exp" }   # sample range, reference
 
@@ -40,11 +43,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 TABLE = Path(__file__).resolve().parent.parent / "optable"
-FILES = ("pointwise", "reduce", "shape", "index", "linalg", "nn")
+NAMESPACES = ("linalg", "special", "fft")
 TENSOR_TYPES = ("t", "tn", "n", "mask", "tensors", "index")
 ARG_TYPES = ("int", "float", "number", "flag", "dim", "dims", "axis", "axes", "ints", "dtype", "castto", "str")
 KEYS = {"sig", "types", "out", "promote", "fwd", "fwd_bool", "fwd_int", "kernel", "meta", "tensor", "grad", "nondiff",
-        "node", "py", "api", "doc", "test", "alpha", "hand", "guard", "refusal", "layout", "overload"}
+        "node", "py", "api", "doc", "test", "alpha", "hand", "guard", "refusal", "layout", "overload", "returns"}
 
 
 class TableError(ValueError):
@@ -88,6 +91,7 @@ class Row:
     refusal: str | None
     layout: str | None
     overload: str | None
+    returns: str | None
     test: dict = field(default_factory=dict)
 
     @property
@@ -176,7 +180,7 @@ def parse_row(name, file, raw):
     fwd = {k[4:]: raw[k] for k in ("fwd", "fwd_bool", "fwd_int") if k in raw}
     default_api = "function method inplace out" if fwd else "function method"
     optional = ("out", "promote", "kernel", "meta", "tensor", "hand", "nondiff", "alpha", "guard", "refusal",
-                "layout", "overload")
+                "layout", "overload", "returns")
     return Row(name=name, file=file, params=params, outputs=outputs, types=raw.get("types", "all"), fwd=fwd,
                grad=raw.get("grad", {}), node=raw.get("node", camel(name)), py=raw.get("py", {}),
                api=tuple(raw.get("api", default_api).split()), doc=raw["doc"], test=raw.get("test", {}),
@@ -186,14 +190,13 @@ def parse_row(name, file, raw):
 def load(folder=TABLE):
     """All rows in table order, as a dict by name."""
     rows = {}
-    for file in FILES:
-        path = Path(folder) / f"{file}.toml"
-        if not path.exists():
-            raise TableError(f"{path.name} is missing from the op table")
+    for path in sorted(Path(folder).glob("*.toml")):
         with open(path, "rb") as f:
             data = tomllib.load(f)
         for name, raw in data.items():
             if name in rows:
-                raise TableError(f"{file}.toml [{name}]: already in {rows[name].file}.toml")
-            rows[name] = parse_row(name, file, raw)
+                raise TableError(f"{path.name} [{name}]: already in {rows[name].file}.toml")
+            rows[name] = parse_row(name, path.stem, raw)
+    if not rows:
+        raise TableError(f"there is no op table in {folder}")
     return rows

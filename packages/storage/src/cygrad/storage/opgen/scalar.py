@@ -30,7 +30,8 @@ ELEMENT_TYPES = (
     ElementType("f64", "FLOAT64", "double", "float", 8),
 )
 FLOAT_TYPES = tuple(t for t in ELEMENT_TYPES if t.kind == "float")
-KINDS = {"float": ("float",), "int": ("bool", "int"), "number": ("int", "float"), "all": ("bool", "int", "float")}
+KINDS = {"float": ("float",), "int": ("bool", "int"), "number": ("int", "float"), "all": ("bool", "int", "float"),
+         "complex": ("complex",)}
 
 
 @dataclass(frozen=True)
@@ -218,6 +219,8 @@ class Reading:
     def call(self, name, args):
         if name == "where":
             return self.where(args)
+        if name == "conj" and self.type.kind != "complex" and len(args) == 1:
+            return self.expression(args[0])
         if name in PRIMITIVES:
             return self.primitive(name, args)
         row = self.rows.get(name)
@@ -269,7 +272,8 @@ def _enclosed(text):
 
 def row_types(row):
     """The element types for which a pointwise row has kernels."""
-    return tuple(t for t in ELEMENT_TYPES if t.kind in KINDS[row.types])
+    kinds = {kind for word in row.types.split() for kind in KINDS[word]}
+    return tuple(t for t in ELEMENT_TYPES if t.kind in kinds)
 
 
 @dataclass(frozen=True)

@@ -100,6 +100,8 @@ class TensorReading:
                 self.row.fail("sizes() takes the input whose gradient the formula is")
             self.uses_sizes = True
             return "&d_x", "Z"
+        if name == "conj" and name not in self.rows:         # no complex types yet
+            return self.expression(args[0])
         values = [self.expression(a) for a in args]
         if name in self.helpers:
             target, result, types = self.helpers[name]
