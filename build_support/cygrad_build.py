@@ -16,6 +16,7 @@ import os
 import shutil
 import sys
 import tempfile
+import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -85,12 +86,21 @@ def source_root(name: str) -> Path:
 
 
 def abi_stamp(roots: list[Path]) -> str:
-    """Hash of every declaration and of the op table under `roots`: builds may share C structs only if it is equal."""
+    """Hash of every declaration and of the op table under `roots`: builds may share C structs only if it is equal.
+
+    Of the table, what numbers kernels and operations and what they take; a changed formula or docstring changes no
+    number, and only what is printed from it is compiled again.
+    """
     digest = hashlib.sha256()
     for root in roots:
-        for path in sorted([*root.rglob("*.pxd"), *root.rglob("*.toml")]):  # the table numbers kernels and operations
+        for path in sorted([*root.rglob("*.pxd"), *root.rglob("*.toml")]):
             digest.update(path.relative_to(root).as_posix().encode())
-            digest.update(path.read_bytes())
+            if path.suffix == ".pxd":
+                digest.update(path.read_bytes())
+            else:
+                rows = tomllib.loads(path.read_text())
+                facts = [(k, row.get("sig"), row.get("types"), sorted(row.get("grad", ()))) for k, row in rows.items()]
+                digest.update(json.dumps(facts).encode())
     return "0x" + digest.hexdigest()[:16]
 
 
