@@ -1,4 +1,4 @@
-"""The stamp that keeps modules of two builds apart: it changes with what numbers kernels and operations, and only then."""
+"""The stamp that keeps modules of two builds apart changes with what numbers kernels and operations, and only then."""
 
 import sys
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("setuptools")
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "build_support"))
-from cygrad_build import abi_stamp  # noqa: E402
+from cygrad_build import abi_stamp
 
 ROW = '[double]\nsig = "x -> y"\nfwd = "x + x"\ngrad.x = "g + g"\ndoc = "Twice."\n'
 
