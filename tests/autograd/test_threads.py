@@ -109,3 +109,74 @@ def test_a_forked_child_can_compute(run_child, beyond_pytorch):
             print("hangs")
         """, OMP_NUM_THREADS="2")
     assert out == "child 0"
+
+
+# One thread replaces the memory of x while another reads it in long loops: what is read is the old values or the new.
+REPLACED = """
+import sys
+import threading
+sys.setswitchinterval(1e-5)
+n = 1 << 21
+old, new, wide = torch.full((n,), 2.0), torch.full((n // 4,), 3.0), torch.full((1, 1, 1, 1, 1, 2, n // 8), 5.0)
+x = old.clone()
+count, seen, errors, done = 0, set(), [], threading.Event()
+
+def read(f, expected):
+    try:
+        while not done.is_set():
+            found = f(x)
+            kind = (tuple(found.shape), found.amin().item(), found.amax().item())
+            assert kind in expected, kind
+            seen.add(kind)
+    except BaseException as error:
+        errors.append(error)
+        done.set()
+
+def copies(f):
+    return {(tuple(t.shape), f(t).flatten()[0].item(), f(t).flatten()[0].item()) for t in (old, new, wide)}
+
+def root(x):
+    return x.sqrt().square()
+
+sums = {((1,), s, s) for s in (2.0 * n, .75 * n, 1.25 * n)}
+readers = [threading.Thread(target=read, args=(root, copies(root))),
+           threading.Thread(target=read, args=(lambda x: x.sum().reshape(1), sums)),
+           threading.Thread(target=read, args=(torch.clone, copies(torch.clone)))]
+for r in readers:
+    r.start()
+while not done.is_set():
+    x.data = (new.clone(), wide.clone(), old.clone())[count % 3]
+    count += 1
+    if count >= 60 and len(seen) > 4:
+        done.set()
+for r in readers:
+    r.join()
+if errors:
+    raise errors[0]
+print("whole")
+"""
+
+
+def test_memory_replaced_while_another_thread_reads_it(run_child, beyond_pytorch):
+    """Assigning ``x.data`` waits for loops that read x without the GIL, however many threads start new ones."""
+    assert run_child(REPLACED, OMP_NUM_THREADS="2") == "whole"
+
+
+def test_out_of_an_empty_tensor_in_several_threads(run_child, beyond_pytorch):
+    """An `out` that several threads make grow holds one of the results at the end."""
+    assert run_child("""
+        import threading
+        a, b = torch.full((1 << 18,), 1.0), torch.full((1 << 18,), 2.0)
+        for _ in range(10):
+            out = torch.empty(0)
+            def run(x):
+                try:
+                    torch.add(x, x, out=out)
+                except RuntimeError as error:      # the other thread was first, and shapes differ
+                    assert "out has shape" in str(error)
+            threads = [threading.Thread(target=run, args=(x,)) for x in (a, b, a)]
+            [t.start() for t in threads]
+            [t.join() for t in threads]
+            assert out.shape == a.shape and out.sum().item() in (2.0 * (1 << 18), 4.0 * (1 << 18))
+        print("whole")
+        """, OMP_NUM_THREADS="2") == "whole"

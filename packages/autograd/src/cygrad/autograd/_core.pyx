@@ -23,7 +23,7 @@ from cygrad.storage.core cimport (
     ITEMSIZE, MAXDIM, N_DTYPES, NOGIL, UINT8, Iter, Loop, Meta, Storage, block_alloc, block_free, broadcast_shapes,
     default_dtype, dtype, dtype_code as any_code, dtype_object, has_internal_overlap, is_float, iter_build, iter_run, iter_run_gil, may_share_memory,
     meta_alloc, meta_clear, meta_contig, meta_dense_like, meta_joint, meta_like, meta_same_shape, meta_storage, meta_strided, promote,
-    set_default, shape_tuple, storage_borrow, storage_new, stride_tuple, view_as_strided, view_diagonal, view_expand,
+    set_default, settle, shape_tuple, storage_borrow, storage_new, stride_tuple, view_as_strided, view_diagonal, view_expand,
     view_narrow, view_permute, view_reshape, view_select, view_slice, view_squeeze, view_transpose, view_unfold,
     view_unsqueeze, view_view, wrap_dim)
 

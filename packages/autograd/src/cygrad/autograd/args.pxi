@@ -264,7 +264,7 @@ cdef int resize(Tensor o, const Meta* like) except -1:
         raise RuntimeError(f"out has shape {list(shape_tuple(&o.m))}, the result has {list(shape_tuple(like))}: pass "
                            f"one of that shape or an empty one")
     s = storage_new(like.numel * ITEMSIZE[code])
-    tensor_empty(o)
+    tensor_strip(o)
     meta_contig(&o.m, like.ndim, like.sizes, code)
     adopt(o, s)
     o.m.data = s.ptr

@@ -2,7 +2,6 @@
 # Two functions each: a fast path that fits a screen (same dtype, same contiguous shape, nothing special in the mode word),
 # and pointwise(), which knows broadcasting, promotion, strides and in-place targets. Errors are built only in cold functions.
 
-
 cdef inline Tensor tensor_new():
     return Tensor.__new__(Tensor)
 
@@ -24,10 +23,16 @@ cdef int own_sizes(Tensor y) except -1:
 
 
 cdef int tensor_empty(Tensor y) except -1:
-    """Makes y's Meta empty, to be filled anew."""
+    """Makes the Meta of a tensor that nobody else has seen empty, to be filled anew."""
     memset(&y.m, 0, sizeof(Meta))
     y.wide = None
     return 0
+
+
+cdef int tensor_strip(Tensor y) except -1:
+    """The same for a tensor that other threads may be reading just now. y is to be whole again before the GIL is released."""
+    settle()
+    return tensor_empty(y)
 
 
 cdef Tensor empty_rowmajor(const Meta* like, int code):

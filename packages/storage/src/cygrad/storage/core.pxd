@@ -72,6 +72,7 @@ cdef Storage storage_new(int64_t nbytes)                    # uninitialised, 64-
 cdef Storage storage_borrow(char* ptr, int64_t nbytes, object owner, bint readonly)
 cdef void* block_alloc(int64_t nbytes) noexcept             # small scratch, GIL held; NULL when out of memory
 cdef void block_free(void* p, int64_t nbytes) noexcept      # nbytes as given to block_alloc
+cdef int settle() except -1                                 # before a live tensor's memory, shape or strides are replaced: waits for loops that run without the GIL
 
 # ---- metadata -----------------------------------------------------------------------------------------------------
 # y is always an empty Meta (all zero) that the callee fills; on error it is left empty.

@@ -21,3 +21,8 @@ include "iter.pxi"      # Iter and its drivers
 def abi():
     """Stamp of the C declarations that this build was compiled from; dependants compare it at import."""
     return CYGRAD_STORAGE_ABI
+
+
+def regions_address():
+    """Where this process counts its regions without the GIL, for modules that have some."""
+    return <size_t>cyg_regions

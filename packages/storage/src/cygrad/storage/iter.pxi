@@ -59,6 +59,7 @@ def set_num_threads(n):
 
 def _after_fork():
     global team, orphan
+    cyg_forked()
     orphan = orphan or teamed
     team = 1
 

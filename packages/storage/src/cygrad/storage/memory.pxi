@@ -239,6 +239,16 @@ def reset_peak():
     peak_bytes = live_bytes
 
 
+cdef extern from "regions.h":
+    int cyg_settle() except -1
+    void cyg_forked()
+
+
+cdef int settle() except -1:
+    """Wait until no loop runs without the GIL. What follows must not release it before memory has changed hands."""
+    return cyg_settle()
+
+
 # ---- Storage --------------------------------------------------------------------------------------------------------
 cdef enum:                 # Storage.kind
     EMPTY = 0              # nothing to give back
