@@ -55,6 +55,7 @@ if _dispatch.table_stamp() != TABLE_STAMP:
                       "install all cygrad packages of one version together")
 
 include "formulas.pxi"    # gradients too long for a row of the table
+include "formulas_reduce.pxi"
 include "slices.pxi"      # gradients of views and of writes through them
 include "accumulate.pxi"  # where gradients meet
 include "engine.pxi"      # backward passes

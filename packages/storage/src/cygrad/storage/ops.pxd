@@ -49,7 +49,15 @@ cdef Storage op_softmax(Meta* y, Meta* x, int64_t dim)
 cdef Storage op_log_softmax(Meta* y, Meta* x, int64_t dim)
 cdef Storage op_softmax_backward(Meta* y, Meta* g, Meta* out, int64_t dim)         # out * (g - sum(g * out, dim))
 cdef Storage op_log_softmax_backward(Meta* y, Meta* g, Meta* out, int64_t dim)     # g - exp(out) * sum(g, dim)
+# running sums and their like, of x's shape; dtype -1: ints and bool in int64
 cdef Storage op_cumsum(Meta* y, Meta* x, int64_t dim, int dtype)
+cdef Storage op_cumsum_back(Meta* y, Meta* x, int64_t dim)                          # from the far end
+cdef Storage op_cumprod(Meta* y, Meta* x, int64_t dim, int dtype)
+cdef tuple op_cummax(Meta* y, Meta* index, Meta* x, int64_t dim)                    # last of equals; NaN stays
+cdef tuple op_cummin(Meta* y, Meta* index, Meta* x, int64_t dim)
+cdef Storage op_logcumsumexp(Meta* y, Meta* x, int64_t dim)
+# y[i] = x[i] + a[i] * y[i - 1]; reverse: its transpose, y[i] = x[i] + a[i + 1] * y[i + 1]
+cdef Storage op_recurrence(Meta* y, Meta* x, Meta* a, int64_t dim, bint reverse)
 
 # ---- linear algebra on BLAS (own OpenMP split; integer types through a plain loop)
 cdef Storage op_mm(Meta* y, Meta* a, Meta* b)

@@ -1,6 +1,6 @@
 # Hand-written operations over Metas: everything that is not pointwise and not a view. One noun an include:
-#   ops_copy copies, casts and fills; ops_create new tensors; ops_reduce reductions; ops_along softmax and running sums;
-#   ops_linalg products on BLAS; ops_index, ops_advanced and their engine ops_pick reading and writing through indices;
+#   ops_copy copies, casts and fills; ops_create new tensors; ops_reduce reductions; ops_along softmax; ops_scan running
+#   sums; ops_linalg products on BLAS; ops_index, ops_advanced and their engine ops_pick reading and writing through indices;
 #   ops_random PyTorch's generator.
 # May cimport: core, dispatch. Invariant: arguments are checked before anything is written; loops see C structs only.
 import os
@@ -13,8 +13,8 @@ from libc.stdlib cimport free, malloc
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset, memcmp
 from cygrad.storage.core cimport (
-    BOOL, UINT8, INT32, INT64, FLOAT32, FLOAT64, N_DTYPES, CONTIGUOUS, GRAIN, ITEMSIZE, MAXDIM, MAXOPS, NOGIL, Iter,
-    Loop, Meta, Storage, broadcast_shapes, default_dtype, dtype_object, has_internal_overlap, is_float, iter_build,
+    BOOL, UINT8, INT32, INT64, FLOAT32, FLOAT64, COMPLEX64, COMPLEX128, N_DTYPES, CONTIGUOUS, GRAIN, ITEMSIZE, MAXDIM,
+    MAXOPS, NOGIL, Iter, Loop, Meta, Storage, broadcast_shapes, default_dtype, dtype_object, has_internal_overlap, is_float, iter_build,
     iter_run_gil, may_share_memory, meta_clear, meta_contig, meta_dense_like, meta_like, meta_same_shape,
     meta_storage, num_threads, promote, shape_tuple, stride_tuple, view_expand, view_narrow, view_unsqueeze, wrap_dim)
 from cygrad.storage.dispatch cimport hand_kernel
@@ -77,6 +77,7 @@ include "ops_create.pxi"
 include "ops_reduce.pxi"
 include "ops_linalg.pxi"
 include "ops_along.pxi"
+include "ops_scan.pxi"
 include "ops_pick.pxi"
 include "ops_index.pxi"
 include "ops_advanced.pxi"

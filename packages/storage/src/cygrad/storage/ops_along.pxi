@@ -1,4 +1,5 @@
-# Results of the input's shape that need whole lines along one dimension: softmax, its gradients, running sums.
+# Results of the input's shape that need whole lines along one dimension: the driver, and softmax with its gradients.
+# Running sums and their like are in ops_scan.
 
 ctypedef void (*Along)(char* y, const char* a, const char* b, int64_t m, const int64_t* step, int64_t n,
                        const int64_t* st) noexcept nogil
@@ -17,27 +18,29 @@ cdef struct Lines:         # y, a, b: strides in bytes
 
 cdef void plan_lines(Lines* l, Meta** operands, int count, int64_t dim) noexcept nogil:
     cdef Meta* y = operands[0]
-    cdef int64_t size = ITEMSIZE[y.dtype], outer = 1
+    cdef int64_t outer = 1
+    cdef int64_t size[3]
     cdef int d, k, j
     cdef bint joins
     l.n = y.sizes[dim] if y.ndim else 1
     l.ndim = 0
     for k in range(count):
+        size[k] = ITEMSIZE[operands[k].dtype]
         l.p[k] = operands[k].data
-        l.st[k] = operands[k].strides[dim] * size if y.ndim else size
+        l.st[k] = operands[k].strides[dim] * size[k] if y.ndim else size[k]
     for d in range(y.ndim - 1, -1, -1):
         if d == dim or y.sizes[d] == 1:
             continue
         j = l.ndim - 1
         joins = j >= 0
         for k in range(count):
-            joins = joins and operands[k].strides[d] * size == l.size[j] * l.step[j][k]
+            joins = joins and operands[k].strides[d] * size[k] == l.size[j] * l.step[j][k]
         if joins:
             l.size[j] *= y.sizes[d]
             continue
         l.size[l.ndim] = y.sizes[d]
         for k in range(count):
-            l.step[l.ndim][k] = operands[k].strides[d] * size
+            l.step[l.ndim][k] = operands[k].strides[d] * size[k]
         l.ndim += 1
     if l.ndim == 0:
         l.ndim = 1
@@ -45,7 +48,7 @@ cdef void plan_lines(Lines* l, Meta** operands, int count, int64_t dim) noexcept
         memset(l.step[0], 0, sizeof(l.step[0]))
     for d in range(1, l.ndim):
         outer *= l.size[d]
-    l.tile = min(l.size[0], max(GRAIN // (2 * max(l.n, 1)), 16) if l.st[0] == size else 64)
+    l.tile = min(l.size[0], max(GRAIN // (2 * max(l.n, 1)), 16) if l.st[0] == size[0] else 64)
     l.tiles = (l.size[0] + l.tile - 1) // l.tile * outer
 
 
@@ -68,8 +71,7 @@ cdef Storage along(str op, int kid, Meta* y, Meta* a, Meta* b, int64_t dim):
     """y is of a's shape and dtype; b is NULL for a kernel of one operand."""
     cdef Lines l
     cdef Meta* operands[3]
-    cdef int64_t k
-    cdef int count = 2 if b == NULL else 3, threads = 1
+    cdef int count = 2 if b == NULL else 3
     cdef Storage s
     if hand_kernel(kid, a.dtype) == NULL:
         no_kernel(op, a.dtype)
@@ -79,20 +81,26 @@ cdef Storage along(str op, int kid, Meta* y, Meta* a, Meta* b, int64_t dim):
     operands[0], operands[1], operands[2] = y, a, b
     plan_lines(&l, operands, count, dim)
     l.kernel = <Along> hand_kernel(kid, a.dtype)
-    if y.numel < NOGIL:
+    run_along(&l, count, y.numel)
+    return s
+
+
+cdef void run_along(const Lines* l, int count, int64_t numel) noexcept:
+    cdef int64_t k
+    cdef int threads = 1
+    if numel < NOGIL:
         for k in range(l.tiles):
-            run_lines(&l, k, count)
-        return s
+            run_lines(l, k, count)
+        return
     with nogil:
-        if l.tiles > 1 and y.numel >= GRAIN:
+        if l.tiles > 1 and numel >= GRAIN:
             threads = num_threads()
         if threads == 1:
             for k in range(l.tiles):
-                run_lines(&l, k, count)
+                run_lines(l, k, count)
         else:
             for k in prange(l.tiles, num_threads=threads, schedule="static"):
-                run_lines(&l, k, count)
-    return s
+                run_lines(l, k, count)
 
 
 cdef int check_alike(str op, Meta* g, Meta* out) except -1:
@@ -121,20 +129,3 @@ cdef Storage op_softmax_backward(Meta* y, Meta* g, Meta* out, int64_t dim):
 cdef Storage op_log_softmax_backward(Meta* y, Meta* g, Meta* out, int64_t dim):
     check_alike("log_softmax_backward", g, out)
     return along("log_softmax_backward", H_LOG_SOFTMAX_BACKWARD, y, g, out, dim)
-
-
-cdef Storage op_cumsum(Meta* y, Meta* x, int64_t dim, int dtype):
-    cdef Meta held
-    cdef Storage s, result
-    cdef int code = dtype if dtype >= 0 else x.dtype if is_float(x.dtype) else INT64
-    if x.dtype == code:
-        return along("cumsum", H_CUMSUM, y, x, NULL, dim)
-    if hand_kernel(H_CUMSUM, code) == NULL:
-        no_kernel("cumsum", code)
-    memset(&held, 0, sizeof(Meta))
-    s = op_clone(&held, x, code, True)
-    try:
-        result = along("cumsum", H_CUMSUM, y, &held, NULL, dim)
-    finally:
-        meta_clear(&held)
-    return result

@@ -21,7 +21,12 @@ cdef enum:
     H_LOG_SOFTMAX
     H_SOFTMAX_BACKWARD
     H_LOG_SOFTMAX_BACKWARD
-    H_CUMSUM
+    H_CUMSUM               # Along kernels too, of group scan
+    H_CUMPROD
+    H_CUMMAX
+    H_CUMMIN
+    H_LOGCUMSUMEXP
+    H_RECURRENCE
     H_DOT                  # Loop: p[0] points to the accumulator
     H_MM                   # MatMul, integer types
     H_ADD_AT               # Loop: dst[i] += src[i]

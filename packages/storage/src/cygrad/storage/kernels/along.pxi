@@ -1,4 +1,4 @@
-# Kernel group "along": results of the input's shape that need a whole line of it: softmax, its gradient, running sums.
+# Kernel group "along": results of the input's shape that need a whole line of it: softmax and its gradient.
 #
 # An Along kernel works on m lines of n elements. step holds the byte strides from line to line, st those inside a line,
 # of y, a, b. Lines that are contiguous go one by one; else up to COLUMNS lines go side by side, which is contiguous for
@@ -246,47 +246,16 @@ cdef void log_softmax_backward_kernel(real* y, const real* a, const real* b, int
     backward_lines[real](y, a, b, m, step, n, st, LOGARITHM)
 
 
-# ---- running sums, in double or int64
-
-cdef void cumsum_kernel(element* y, const element* a, const element* b, int64_t m, const int64_t* step, int64_t n,
-                        const int64_t* st) noexcept nogil:
-    cdef double total[COLUMNS]
-    cdef int64_t whole[COLUMNS]
-    cdef int64_t i, j, k, first = 0
-    cdef const char* x
-    cdef char* z
-    while first < m:
-        k = m - first if m - first < COLUMNS else COLUMNS
-        for j in range(k):
-            total[j] = 0
-            whole[j] = 0
-        for i in range(n):
-            for j in range(k):
-                x = <const char*> a + i * st[1] + (first + j) * step[1]
-                z = <char*> y + i * st[0] + (first + j) * step[0]
-                if element is float or element is double:
-                    total[j] += (<const element*> x)[0]
-                    (<element*> z)[0] = <element> total[j]
-                else:
-                    whole[j] += <int64_t> (<const element*> x)[0]
-                    (<element*> z)[0] = <element> whole[j]
-        first += k
-
-
 cdef inline void register_real(real tag, int code, void** table) noexcept:
     table[H_SOFTMAX * N_DTYPES + code] = <void*> softmax_kernel[real]
     table[H_LOG_SOFTMAX * N_DTYPES + code] = <void*> log_softmax_kernel[real]
     table[H_SOFTMAX_BACKWARD * N_DTYPES + code] = <void*> softmax_backward_kernel[real]
     table[H_LOG_SOFTMAX_BACKWARD * N_DTYPES + code] = <void*> log_softmax_backward_kernel[real]
-    table[H_CUMSUM * N_DTYPES + code] = <void*> cumsum_kernel[real]
 
 
 cdef void register_kernels(void** table) noexcept:
     register_real[float](0, FLOAT32, table)
     register_real[double](0, FLOAT64, table)
-    table[H_CUMSUM * N_DTYPES + UINT8] = <void*> cumsum_kernel[uint8_t]
-    table[H_CUMSUM * N_DTYPES + INT32] = <void*> cumsum_kernel[int32_t]
-    table[H_CUMSUM * N_DTYPES + INT64] = <void*> cumsum_kernel[int64_t]
 
 
 def register_address():

@@ -518,9 +518,12 @@ def write_autograd(out_dir, source_dir):
     return [write_if_changed(out / name, text) for name, text in files.items()]
 
 
+SOURCES = ("formulas.pxi", "formulas_reduce.pxi", "slices.pxi")
+
+
 def formulas(source):
     """The hand-written gradient functions, which the table's formulas may call."""
-    return "".join((Path(source) / name).read_text() for name in ("formulas.pxi", "slices.pxi"))
+    return "".join((Path(source) / name).read_text() for name in SOURCES)
 
 
 def show_autograd(name, source_dir=None):

@@ -1,0 +1,141 @@
+# Running sums, products and extrema along a dimension, and the linear recurrence behind their gradients.
+# They use the driver of ops_along. A dtype without kernel of its own is computed in a wider one.
+
+
+cdef int scan_code(str op, int kid, int code) except -1:
+    """The dtype that a scan of `code` is computed in."""
+    cdef int wide = FLOAT32 if is_float(code) else INT64
+    if hand_kernel(kid, code) != NULL:
+        return code
+    if hand_kernel(kid, wide) == NULL or promote(code, wide) != wide:
+        no_kernel(op, code)
+    return wide
+
+
+cdef int scan_into(int kid, Meta* y, Meta* x, Meta* third, int64_t dim, bint reverse) except -1:
+    """Runs a kernel over Metas of one shape, of which y has memory; `third` may be NULL.
+
+    A reversed scan begins at the far end, and takes each factor of a recurrence from the element before, in its own
+    direction: the recurrence's transpose.
+    """
+    cdef Lines l
+    cdef Meta* operands[3]
+    cdef int k, count = 2 if third == NULL else 3
+    if y.numel == 0:
+        return 0
+    operands[0], operands[1], operands[2] = y, x, third
+    plan_lines(&l, operands, count, dim)
+    l.kernel = <Along> hand_kernel(kid, x.dtype)
+    if reverse:
+        for k in range(count):
+            l.p[k] += (l.n - 1) * l.st[k]
+            l.st[k] = -l.st[k]
+        if kid == H_RECURRENCE:
+            l.p[2] -= l.st[2]
+    run_along(&l, count, y.numel)
+    return 0
+
+
+cdef Storage scan_clone(Meta* y, Meta* x, int code):
+    """x itself, as y, if it has this dtype; else a copy."""
+    if x.dtype != code:
+        return op_clone(y, x, code, True)
+    meta_like(y, x)
+    return None
+
+
+cdef Storage running(str op, int kid, Meta* y, Meta* x, int64_t dim, int dtype, bint reverse):
+    """Sums and products: integers in int64, floats in their own dtype, the result converted to `dtype`."""
+    cdef Meta held, wide
+    cdef Storage s, memory, result
+    cdef int code = dtype if dtype >= 0 else INT64 if is_whole(x.dtype) else x.dtype
+    cdef int inner
+    if dtype == BOOL:
+        raise NotImplementedError(f"{op} is not implemented for a result of dtype bool")
+    # an integer's width changes inside the kernel
+    inner = x.dtype if is_whole(x.dtype) and is_whole(code) else code
+    inner = scan_code(op, kid, inner)
+    memset(&held, 0, sizeof(Meta))
+    memset(&wide, 0, sizeof(Meta))
+    s = scan_clone(&held, x, inner)
+    try:
+        memory = allocate_contig(&wide, x.ndim, x.sizes, INT64 if is_whole(inner) else inner)
+        scan_into(kid, &wide, &held, NULL, dim, reverse)
+        if wide.dtype == code:
+            meta_like(y, &wide)
+            return memory
+        return op_clone(y, &wide, code, True)
+    finally:
+        meta_clear(&held)
+        meta_clear(&wide)
+
+
+cdef bint is_whole(int code) noexcept:
+    return not is_float(code) and not COMPLEX64 <= code <= COMPLEX128
+
+
+cdef Storage op_cumsum(Meta* y, Meta* x, int64_t dim, int dtype):
+    return running("cumsum", H_CUMSUM, y, x, dim, dtype, False)
+
+
+cdef Storage op_cumsum_back(Meta* y, Meta* x, int64_t dim):
+    return running("cumsum", H_CUMSUM, y, x, dim, -1, True)
+
+
+cdef Storage op_cumprod(Meta* y, Meta* x, int64_t dim, int dtype):
+    return running("cumprod", H_CUMPROD, y, x, dim, dtype, False)
+
+
+cdef Storage same_scan(str op, int kid, Meta* y, Meta* x, Meta* third, int64_t dim, bint reverse):
+    """A scan whose result has the dtype of x."""
+    cdef Meta held, other, wide
+    cdef Storage s, t, memory
+    cdef int inner = scan_code(op, kid, x.dtype)
+    memset(&held, 0, sizeof(Meta))
+    memset(&other, 0, sizeof(Meta))
+    memset(&wide, 0, sizeof(Meta))
+    try:
+        s = scan_clone(&held, x, inner)
+        if third != NULL and third.dtype != INT64:       # int64: the places, a second result
+            t = scan_clone(&other, third, inner)
+            third = &other
+        memory = allocate_contig(&wide, x.ndim, x.sizes, inner)
+        scan_into(kid, &wide, &held, third, dim, reverse)
+        if inner == x.dtype:
+            meta_like(y, &wide)
+            return memory
+        return op_clone(y, &wide, x.dtype, True)
+    finally:
+        meta_clear(&held)
+        meta_clear(&other)
+        meta_clear(&wide)
+
+
+cdef tuple running_extremum(str op, int kid, Meta* y, Meta* index, Meta* x, int64_t dim):
+    cdef Storage values, places = allocate_contig(index, x.ndim, x.sizes, INT64)
+    try:
+        values = same_scan(op, kid, y, x, index, dim, False)
+    except BaseException:
+        meta_clear(index)
+        raise
+    return values, places
+
+
+cdef tuple op_cummax(Meta* y, Meta* index, Meta* x, int64_t dim):
+    return running_extremum("cummax", H_CUMMAX, y, index, x, dim)
+
+
+cdef tuple op_cummin(Meta* y, Meta* index, Meta* x, int64_t dim):
+    return running_extremum("cummin", H_CUMMIN, y, index, x, dim)
+
+
+cdef Storage op_logcumsumexp(Meta* y, Meta* x, int64_t dim):
+    if is_whole(x.dtype):
+        no_kernel("logcumsumexp", x.dtype)
+    return same_scan("logcumsumexp", H_LOGCUMSUMEXP, y, x, NULL, dim, False)
+
+
+cdef Storage op_recurrence(Meta* y, Meta* x, Meta* a, int64_t dim, bint reverse):
+    """y[i] = x[i] + a[i] * y[i - 1], or reversed its transpose y[i] = x[i] + a[i + 1] * y[i + 1]."""
+    check_alike("recurrence", x, a)
+    return same_scan("recurrence", H_RECURRENCE, y, x, a, dim, reverse)
