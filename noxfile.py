@@ -68,6 +68,15 @@ def packaging(session):
 
 
 @nox.session
+def parity(session):
+    """Compare every operation with PyTorch on newly drawn samples; `nox -s parity -- --seed N` repeats a run."""
+    session.install(*PATHS, "hypothesis", "expecttest")
+    session.install("torch==2.13.0+cpu")
+    options = session.posargs if "--seed" in session.posargs else ["--seed", "-1", *session.posargs]
+    session.run("python", "tests/parity/run.py", *options, env=PASSIVE)
+
+
+@nox.session
 def lint(session):
     """Check style with ruff."""
     session.install("ruff")
