@@ -12,16 +12,19 @@ for _folder in _sys.path:
 del _folder, _part
 
 from cygrad.storage.core import Size, device, dtype, empty_cache, get_num_threads, set_num_threads
+from cygrad.storage.core import Storage as UntypedStorage
 from cygrad.storage.core import dtypes as _dtypes
 from cygrad.storage.ops import Generator
 from cygrad.storage.parts import PARTS as _PARTS
 from cygrad.storage.parts import MissingPart as _MissingPart
+from cygrad.storage.typed import TypedStorage
 
 from . import autograd
 from ._tensor_str import set_printoptions
 from .autograd import _core, enable_grad, no_grad, set_grad_enabled
 from .autograd._core import *
 from .autograd.composed import publish as _publish
+from .autograd.interop import asarray, from_dlpack, from_file
 
 _publish("function", globals())
 globals().update(_dtypes)               # float32, int64 and so on, with their aliases

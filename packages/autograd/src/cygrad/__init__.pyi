@@ -1,12 +1,14 @@
 from typing import Any
 
 from cygrad.storage.core import Size as Size
+from cygrad.storage.core import Storage as UntypedStorage
 from cygrad.storage.core import device as device
 from cygrad.storage.core import dtype as dtype
 from cygrad.storage.core import empty_cache as empty_cache
 from cygrad.storage.core import get_num_threads as get_num_threads
 from cygrad.storage.core import set_num_threads as set_num_threads
 from cygrad.storage.ops import Generator as Generator
+from cygrad.storage.typed import TypedStorage as TypedStorage
 
 from . import autograd as autograd
 from . import fft as fft
@@ -24,6 +26,9 @@ from .autograd import no_grad as no_grad
 from .autograd import set_grad_enabled as set_grad_enabled
 from .autograd._core import *
 from .autograd.composed import *
+from .autograd.interop import asarray as asarray
+from .autograd.interop import from_dlpack as from_dlpack
+from .autograd.interop import from_file as from_file
 
 __version__: str
 

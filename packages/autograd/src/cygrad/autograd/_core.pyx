@@ -27,6 +27,7 @@ from cygrad.storage.core cimport (
     view_narrow, view_permute, view_reshape, view_select, view_slice, view_squeeze, view_transpose, view_unfold,
     view_unsqueeze, view_view, wrap_dim)
 
+from cygrad.storage.interop cimport export_buffer, release_buffer
 from cygrad.storage.core import Size, device as Device, dtypes as _dtypes
 
 include "abi.pxi"         # storage's: whether the installed one is the one that this was compiled for

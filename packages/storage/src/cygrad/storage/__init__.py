@@ -19,6 +19,8 @@ from .core import (
 )
 from .typed import TypedStorage
 
+UntypedStorage = Storage               # PyTorch's name
+
 # These shadow builtins, as they do in PyTorch.
 bool = dtypes["bool"]
 uint8 = dtypes["uint8"]
@@ -36,6 +38,7 @@ __all__ = [
     "Size",
     "Storage",
     "TypedStorage",
+    "UntypedStorage",
     "bool",
     "device",
     "double",

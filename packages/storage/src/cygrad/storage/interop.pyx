@@ -3,9 +3,10 @@ from cpython.buffer cimport (
     Py_buffer, PyBUF_FORMAT, PyBUF_F_CONTIGUOUS, PyBUF_FULL_RO, PyBUF_ND, PyBUF_STRIDES, PyBUF_WRITABLE,
     PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer)
 from libc.stdint cimport int64_t
+from libc.string cimport memset
 from cygrad.storage.core cimport (
     CONTIGUOUS, ITEMSIZE, MAXDIM, Meta, Storage, block_alloc, block_free, dtype_code, dtype_object, meta_clear,
-    meta_strided, shape_tuple, storage_borrow, stride_tuple)
+    meta_strided, shape_tuple, storage_borrow, storage_new, stride_tuple, view_as_strided)
 from cygrad.storage.core import dtypes
 
 include "abi.pxi"
@@ -62,6 +63,8 @@ cdef class Lease:
     # owned by the Storage that views the memory; while it lives, the exporter may neither move nor resize it
     cdef Py_buffer view
     cdef bint held
+    cdef readonly object filename          # of a mapped file
+    cdef readonly bint shared              # other processes that map the file see what is written
 
     def __dealloc__(self):
         if self.held:
@@ -187,6 +190,53 @@ def storage_from_bytes(obj, dtype, Py_ssize_t count=-1, Py_ssize_t offset=0):
     return storage_borrow(<char*>x.view.buf + offset, count * item, x, x.view.readonly), count
 
 
+def storage_from_file(filename, shared=False, Py_ssize_t nbytes=0):
+    """Map a file into memory.
+
+    Parameters
+    ----------
+    filename : str or path
+        With `shared`, it is made or lengthened where needed.
+    shared : bool
+        Whether what is written goes to the file, and to others who map it; otherwise it stays private.
+    nbytes : int
+        Size; 0 with an existing file takes all of it.
+
+    Raises
+    ------
+    RuntimeError
+        The file cannot be opened, or holds fewer bytes.
+    """
+    import mmap
+    import os
+    cdef Lease x
+    name = os.fspath(filename)
+    if nbytes < 0:
+        raise RuntimeError(f"cannot map {nbytes} bytes of file <{name}>: the size must not be negative")
+    try:
+        handle = os.open(name, os.O_RDWR | os.O_CREAT if shared else os.O_RDONLY, 0o600)
+    except OSError as e:
+        mode = "read-write" if shared else "read-only"
+        raise RuntimeError(f"unable to open file <{name}> in {mode} mode: {e.strerror} ({e.errno})") from None
+    try:
+        size = os.fstat(handle).st_size
+        if size < nbytes and not shared:
+            raise RuntimeError(f"file <{name}> size <{size}> is smaller than the required mapping size <{nbytes}>")
+        if size < nbytes:
+            os.ftruncate(handle, nbytes)
+        nbytes = nbytes or size
+        if nbytes == 0:
+            return storage_new(0)
+        x = lease(mmap.mmap(handle, nbytes, flags=mmap.MAP_SHARED if shared else mmap.MAP_PRIVATE,
+                            prot=mmap.PROT_READ | mmap.PROT_WRITE), PyBUF_ND)
+    except OSError as e:
+        raise RuntimeError(f"unable to map {nbytes} bytes of file <{name}>: {e.strerror} ({e.errno})") from None
+    finally:
+        os.close(handle)
+    x.filename, x.shared = name, bool(shared)
+    return storage_borrow(<char*>x.view.buf, nbytes, x, False)
+
+
 # ---- out -------------------------------------------------------------------------------------------------------------
 cdef int export_buffer(Py_buffer* view, object owner, const Meta* m, Storage s, int flags) except -1:
     cdef int64_t* shape
@@ -222,3 +272,6 @@ cdef int export_buffer(Py_buffer* view, object owner, const Meta* m, Storage s, 
 
 cdef void release_buffer(Py_buffer* view) noexcept:
     block_free(view.internal, 16 * view.ndim + 16)
+
+
+include "dlpack.pxi"    # the same through DLPack's structs

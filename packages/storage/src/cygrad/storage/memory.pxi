@@ -254,6 +254,7 @@ cdef enum:                 # Storage.kind
     EMPTY = 0              # nothing to give back
     BLOCK = 1              # from block_alloc
     BORROWED = 2           # belongs to `owner`
+    RESIZED = 3            # from block_alloc, for as many bytes as the int `owner` says
 
 
 cdef int out_of_memory(int64_t nbytes) except -1:
@@ -304,16 +305,23 @@ cdef class Storage:
 
     Parameters
     ----------
-    nbytes : int
-        Size; the bytes are not initialised. Negative sizes raise RuntimeError.
+    content : int, bytes or sequence of int
+        The size, of bytes that are not initialised (negative sizes raise RuntimeError); or the bytes.
     """
     def __cinit__(self):
         global live_storages
         live_storages += 1
 
-    def __init__(self, Py_ssize_t nbytes=0):
+    def __init__(self, content=0):
+        cdef Py_ssize_t nbytes
+        cdef bytes given = None
         if self.ptr != NULL or self.kind != EMPTY:
             raise RuntimeError("a storage is initialised once")
+        if hasattr(content, "__index__"):
+            nbytes = content
+        else:
+            given = bytes(content)
+            nbytes = len(given)
         if nbytes < 0:
             raise RuntimeError(f"a storage of {nbytes} bytes: its size must not be negative")
         if nbytes > 0:
@@ -322,12 +330,16 @@ cdef class Storage:
                 out_of_memory(nbytes)
             self.kind = BLOCK
             self.nbytes = nbytes
+        if given is not None:
+            memcpy(self.ptr, <const char*>given, nbytes)
 
     def __dealloc__(self):
         global live_storages
         live_storages -= 1
         if self.kind == BLOCK:
             block_free(self.ptr, self.nbytes)
+        elif self.kind == RESIZED:
+            block_free(self.ptr, self.owner)
 
     def _count_bytes(self):
         """Size in bytes."""
@@ -356,6 +368,84 @@ cdef class Storage:
     def device(self):
         """Where the memory lies."""
         return CPU
+
+    @staticmethod
+    def from_file(filename, shared=False, nbytes=0):
+        """A storage whose memory is a file; see `cygrad.storage.interop.storage_from_file`."""
+        from cygrad.storage.interop import storage_from_file
+        return storage_from_file(filename, shared, nbytes)
+
+    @property
+    def filename(self):
+        """The file that this memory is, or None."""
+        return getattr(self.owner, "filename", None)
+
+    def is_shared(self):
+        """Whether other processes see what is written here: for a file that was mapped with ``shared=True``."""
+        return getattr(self.owner, "shared", False)
+
+    def share_memory_(self):
+        """Would move the bytes into memory shared with other processes, which is impossible under living tensors.
+
+        Raises
+        ------
+        RuntimeError
+            Always, unless they lie there already.
+        """
+        if self.is_shared():
+            return self
+        raise RuntimeError("share_memory_(): this memory belongs to its process and cannot be moved while tensors "
+                           "point into it; make the tensor in shared memory: from_file(name, shared=True, size=n), or "
+                           "frombuffer over the buffer of a multiprocessing.shared_memory.SharedMemory")
+
+    def clone(self):
+        """A storage of its own with the same bytes."""
+        cdef Storage s = storage_new(self.nbytes)
+        memcpy(s.ptr, self.ptr, self.nbytes)
+        return s
+
+    def copy_(self, Storage source not None, non_blocking=None):
+        """Overwrite all bytes with those of a storage of the same size."""
+        if source.nbytes != self.nbytes:
+            raise RuntimeError(f"size does not match, self was {self.nbytes} bytes but src was {source.nbytes} bytes")
+        check_bytes_writable(self)
+        memmove(self.ptr, source.ptr, self.nbytes)
+        self.version += 1
+        return self
+
+    def fill_(self, value):
+        """Overwrite all bytes with one number."""
+        self[:] = value
+        return self
+
+    def resize_(self, Py_ssize_t nbytes):
+        """Change the size in place.
+
+        A storage that shrinks keeps its block, so tensors over it stay valid, and may grow again up to that.
+
+        Raises
+        ------
+        RuntimeError
+            The memory is borrowed; or a storage that has bytes would have to move to grow, from under its tensors.
+        """
+        cdef int64_t room = self.owner if self.kind == RESIZED else self.nbytes
+        if self.kind == BORROWED:
+            raise RuntimeError("Trying to resize storage that is not resizable: its memory belongs to another object")
+        if nbytes < 0:
+            raise RuntimeError(f"a storage of {nbytes} bytes: its size must not be negative")
+        if self.kind == EMPTY and nbytes > 0:
+            self.ptr = <char*>block_alloc(nbytes)
+            if self.ptr == NULL:
+                out_of_memory(nbytes)
+            self.kind = BLOCK
+        elif nbytes > room:
+            raise RuntimeError(f"a storage of {room} bytes cannot grow to {nbytes}: its bytes would move, and tensors "
+                               "may point to them; make a new one and copy_ them")
+        elif self.kind == BLOCK:
+            self.owner = room
+            self.kind = RESIZED
+        self.nbytes = nbytes
+        return self
 
     @property
     def _version(self):
@@ -389,8 +479,7 @@ cdef class Storage:
             raise RuntimeError(f"an untyped storage holds bytes: an int is wanted, got {value!r} of type "
                                f"{builtin_type(value).__name__}")
         byte = value & 255
-        if self.readonly:
-            raise RuntimeError("this storage was borrowed from read-only memory and cannot be written")
+        check_bytes_writable(self)
         if isinstance(index, slice):
             start, stop, step = index.indices(self.nbytes)
             if step != 1:
@@ -402,12 +491,23 @@ cdef class Storage:
             self.ptr[i] = <char>byte
         self.version += 1
 
+    def __deepcopy__(self, memo):
+        if id(self) not in memo:
+            memo[id(self)] = self.clone()
+        return memo[id(self)]
+
     def __reduce__(self):
         return storage_of_bytes, (PyBytes_FromStringAndSize(self.ptr, self.nbytes),)
 
     def __repr__(self):
         values = "".join(f" {b}\n" for b in self.tolist())
         return f"{values}[torch.storage.UntypedStorage(device=cpu) of size {self.nbytes}]"
+
+
+cdef int check_bytes_writable(Storage s) except -1:
+    if s.readonly:
+        raise RuntimeError("this storage was borrowed from read-only memory and cannot be written")
+    return 0
 
 
 def storage_of_bytes(bytes content not None):

@@ -1,0 +1,234 @@
+"""Tensors and the arrays of other libraries over the same memory: NumPy, DLPack, Python's buffers, files."""
+
+import sys
+
+from cygrad.storage.core import device as Device
+from cygrad.storage.interop import dlpack_from_storage, storage_from_dlpack, storage_from_file
+
+from . import _core
+from ._core import Tensor, add_methods, as_tensor, empty, frombuffer, rebuild, tensor
+
+__all__ = ["asarray", "from_dlpack", "from_file"]
+
+
+def _flag(value, function, name):
+    if not isinstance(value, bool):
+        raise TypeError(f"{function}(): argument '{name}' must be bool, not {type(value).__name__}")
+    return value
+
+
+def _is_buffer(obj):
+    try:
+        memoryview(obj).release()
+    except TypeError:
+        return False
+    return True
+
+
+def _shared(obj, dtype):
+    """(a tensor over the memory of `obj`, whether it had to be copied); (None, True) for numbers and sequences."""
+    numpy = sys.modules.get("numpy")
+    if isinstance(obj, Tensor):
+        return obj, False
+    if numpy is not None and isinstance(obj, numpy.ndarray):
+        copied = min(obj.strides, default=0) < 0 or not obj.dtype.isnative
+        return (tensor if copied else as_tensor)(obj), copied
+    if numpy is not None and isinstance(obj, numpy.generic):
+        return tensor(obj), True
+    if hasattr(obj, "__dlpack__") or type(obj).__name__ == "PyCapsule":
+        return from_dlpack(obj), False
+    if _is_buffer(obj):
+        return frombuffer(obj, dtype=_core.get_default_dtype() if dtype is None else dtype), False
+    return None, True
+
+
+def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
+    """`obj` as a tensor, over the same memory where that is possible.
+
+    Parameters
+    ----------
+    obj : Tensor, numpy.ndarray, DLPack array or capsule, buffer, number or nested sequence
+        The bytes of a buffer that is no array (``bytes``, ``bytearray``, ...) are read as elements of `dtype`.
+    dtype : dtype, optional
+        Of the result; default: that of `obj`.
+    device : str or device, optional
+        Only ``"cpu"`` in this build.
+    copy : bool, optional
+        True always copies, False never does, None where it must.
+    requires_grad : bool
+        Whether the result is a leaf that wants a gradient. A Tensor keeps its history.
+
+    Raises
+    ------
+    ValueError
+        ``copy=False``, and a copy is needed.
+    """
+    Device("cpu" if device is None else device)
+    if copy is not None:
+        _flag(copy, "asarray", "copy")
+    _flag(requires_grad, "asarray", "requires_grad")
+    if dtype is not None:
+        dtype = empty(0, dtype=dtype).dtype
+    t, copied = _shared(obj, dtype)
+    if t is None:
+        if copy is False:
+            raise ValueError(f"can't alias arbitrary sequence into a tensor: {type(obj).__name__} has no memory to "
+                             "share")
+        return tensor(obj, dtype=dtype, requires_grad=requires_grad)
+    if copied and copy is False:
+        raise ValueError(f"can't alias {type(obj).__name__}: a scalar, negative strides or a foreign byte order need "
+                         "a copy")
+    if dtype is not None and dtype is not t.dtype:
+        if copy is False:
+            raise ValueError(f"can't alias tensor with dtype {t.dtype} into dtype {dtype}.")
+        t = t.to(dtype)
+    elif copy and not copied:
+        t = t.clone()
+    if requires_grad and not t.requires_grad:
+        t = t.detach().requires_grad_(True)
+    return t
+
+
+def _over(storage, sizes, strides, dtype):
+    return rebuild(Tensor, storage, dtype, tuple(sizes), strides, 0, False, None)
+
+
+def from_dlpack(ext_tensor, *, device=None, copy=None):
+    """A tensor over the memory of another library's array.
+
+    Parameters
+    ----------
+    ext_tensor : object with ``__dlpack__`` and ``__dlpack_device__``, or a DLPack capsule
+        The memory stays alive as long as the tensor; memory that is marked read-only is not written.
+    device : str or device, optional
+        Only ``"cpu"`` in this build.
+    copy : bool, optional
+        True gives memory of its own; False refuses an array that cannot be shared.
+
+    Raises
+    ------
+    RuntimeError
+        The capsule was used before, or its elements are of a type that tensors do not have.
+    BufferError
+        The array lies on another device, or the producer cannot share it.
+    ValueError
+        Negative strides.
+    """
+    Device("cpu" if device is None else device)
+    if copy is not None:
+        _flag(copy, "from_dlpack", "copy")
+    if type(ext_tensor).__name__ != "PyCapsule" and not hasattr(ext_tensor, "__dlpack__"):
+        raise RuntimeError(f"from_dlpack received an invalid capsule: {type(ext_tensor).__name__} has no __dlpack__, "
+                           "and is none")
+    t = _over(*storage_from_dlpack(ext_tensor, False if copy is False else None))
+    return t.clone() if copy else t
+
+
+def from_file(filename, shared=None, size=0, *, dtype=None, device=None, requires_grad=False):
+    """A 1-d tensor whose memory is a file.
+
+    Parameters
+    ----------
+    filename : str
+        With `shared`, the file is made or lengthened where needed.
+    shared : bool
+        Whether writes go to the file, and are seen by other processes; otherwise they stay in this tensor.
+    size : int
+        Number of elements.
+    dtype : dtype, optional
+        Element type.
+
+    Raises
+    ------
+    RuntimeError
+        The file cannot be opened, or is too short.
+    """
+    if not isinstance(filename, str):
+        raise TypeError(f"from_file(): argument 'filename' (position 1) must be str, not {type(filename).__name__}")
+    if not hasattr(size, "__index__") or isinstance(size, bool):
+        raise TypeError(f"from_file(): argument 'size' must be int, not {type(size).__name__}")
+    size = size.__index__()
+    made = empty(0, dtype=dtype, device=device, requires_grad=requires_grad)
+    if size == 0:
+        return made
+    if size < 0 or size * made.itemsize >= 1 << 63:
+        raise RuntimeError(f"from_file(): {size} elements of file <{filename}> cannot be mapped")
+    storage = storage_from_file(filename, bool(shared), size * made.itemsize)
+    return _over(storage, (size,), (1,), made.dtype).requires_grad_(requires_grad)
+
+
+# ---- methods of Tensor
+
+
+def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+    """A DLPack capsule over this tensor's memory.
+
+    Parameters
+    ----------
+    stream : int, optional
+        Only for other devices.
+    max_version : tuple of int, optional
+        The newest version that the consumer reads; capsules are of version 1.0, or 0 where it names none.
+    dl_device : tuple of int, optional
+        Only the CPU, (1, 0).
+    copy : bool, optional
+        True gives away a copy.
+
+    Raises
+    ------
+    BufferError
+        The tensor requires a gradient, another device is wanted, or the consumer cannot be told that the memory is
+        read-only.
+    """
+    if stream is not None and type(stream) is not int:
+        raise TypeError("stream must be ``int`` or ``none``")
+    if stream not in (None, -1):
+        raise AssertionError(f"stream should be None on cpu, got {stream}.")
+    if self.requires_grad:
+        raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+    if dl_device is not None and tuple(dl_device) != (1, 0):
+        raise BufferError("a tensor on the CPU, which is DLPack device (1, 0), cannot be exported to device "
+                          f"{tuple(dl_device)}")
+    t = self.clone() if copy else self
+    return dlpack_from_storage(t.untyped_storage(), t.dtype, tuple(t.shape), t.stride(), t.storage_offset(),
+                               max_version is not None and max_version[0] >= 1, bool(copy))
+
+
+def __dlpack_device__(self):
+    """``(1, 0)``: DLPack's name of the CPU."""
+    return 1, 0
+
+
+def __array_wrap__(self, array, context=None, return_scalar=False):
+    """What NumPy's functions return for tensors: a tensor over the result's memory."""
+    try:
+        return as_tensor(array)
+    except TypeError:          # elements that tensors do not have
+        return array
+
+
+def __array_namespace__(self, /, *, api_version=None):
+    """The module that has the functions of the Python array API standard."""
+    from cygrad import array_api
+
+    return array_api.__array_namespace__(api_version)
+
+
+def __reversed__(self):
+    """The tensor with its first dimension reversed."""
+    return self.flip(0) if self.ndim else self
+
+
+def is_shared(self):
+    """Whether other processes see what is written to this tensor: it lies in a file mapped with ``shared=True``."""
+    return self.untyped_storage().is_shared()
+
+
+def share_memory_(self):
+    """Refused, unless the memory is shared already: see ``Storage.share_memory_``."""
+    self.untyped_storage().share_memory_()
+    return self
+
+
+add_methods({f.__name__: f for f in (
+    __dlpack__, __dlpack_device__, __array_wrap__, __array_namespace__, __reversed__, is_shared, share_memory_)})
