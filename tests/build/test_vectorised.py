@@ -17,7 +17,7 @@ from cygrad.storage import dispatch
 from cygrad.storage.opgen.parse import load
 from cygrad.storage.opgen.scalar import kernels
 
-CODE = {"b8": 0, "u8": 1, "i32": 4, "i64": 5, "f32": 8, "f64": 9}
+CODE = {"b8": 0, "u8": 1, "i32": 4, "i64": 5, "u64": 14, "f32": 8, "f64": 9}
 # a load or store of a whole register; base has it in xmm registers, where scalar code only uses parts
 WIDE = {
     "base": r"mov[au]p[sd]\s.*\(.*%xmm|mov[au]p[sd]\s+%xmm\d+,.*\(",

@@ -192,7 +192,7 @@ def test_uint8_takes_negative_numbers_of_its_own_size():
 )  # fmt: skip
 def test_fill_refuses_what_does_not_fit(dtype, value):
     x = np.full(3, 7, dtype)
-    with pytest.raises(RuntimeError, match=dtype if not isinstance(value, complex) else "complex"):
+    with pytest.raises(RuntimeError, match=dtype):
         Array(x).fill_(value)
     assert (x == 7).all()
 

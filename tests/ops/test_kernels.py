@@ -16,8 +16,9 @@ from cygrad.storage.opgen.scalar import kernels
 
 ROWS = load()
 KERNELS = {kernel.name: kernel for kernel in kernels(ROWS)}
-NUMPY = {"b8": np.bool_, "u8": np.uint8, "i32": np.int32, "i64": np.int64, "f32": np.float32, "f64": np.float64}
-CODE = {"b8": 0, "u8": 1, "i32": 4, "i64": 5, "f32": 8, "f64": 9}
+NUMPY = {"b8": np.bool_, "u8": np.uint8, "i32": np.int32, "i64": np.int64, "u64": np.uint64, "f32": np.float32,
+         "f64": np.float64}  # fmt: skip
+CODE = {"b8": 0, "u8": 1, "i32": 4, "i64": 5, "u64": 14, "f32": 8, "f64": 9}
 CASES = [(kernel, t) for kernel in KERNELS.values() for t in kernel.types]
 IDS = [f"{kernel.name}-{t.name}" for kernel, t in CASES]
 each_kernel = pytest.mark.parametrize(("kernel", "type"), CASES, ids=IDS)
@@ -129,7 +130,7 @@ def scalars_of(kernel, type):
     values = [-2.5, 1.5, 3.0, 0.5][: len(kernel.attrs)]
     if type.kind == "float":
         return values
-    return [math.trunc(v) % 256 if type.name == "u8" else math.trunc(v) for v in values]
+    return [math.trunc(v) % 256 if type.name[0] == "u" else math.trunc(v) for v in values]
 
 
 def run(kernel, type, inputs, isa=None, out=None):
@@ -277,3 +278,55 @@ def test_operands_of_another_count_or_length_are_refused():
         dispatch.run_loop("add", 8, x, (x,))
     with pytest.raises(ValueError, match="operand 2 is not 1-d or not as long"):
         dispatch.run_loop("add", 8, x, (x, x[:2]))
+
+
+# ---- adapted types: through a kernel of another type, block by block
+
+def to_bfloat16(x):
+    """Bits of bfloat16 of a float32 array, by halving the distance of neighbours; NaN stays one."""
+    u = x.view(np.uint32).astype(np.uint64)
+    rounded = (u + 0x7FFF + ((u >> 16) & 1)) >> 16
+    return np.where(np.isnan(x), 0x7FC0, rounded).astype(np.uint16)
+
+
+ADAPTED = {  # code: (elements in memory, code of the type they compute in, its elements, narrow, widen)
+    2: (np.int8, "i32"), 3: (np.int16, "i32"), 12: (np.uint16, "i32"), 13: (np.uint32, "i64"), 6: (np.float16, "f32"),
+    7: (np.uint16, "f32"),
+}  # fmt: skip
+
+
+def narrowed(code, x):
+    with np.errstate(all="ignore"):
+        return to_bfloat16(x) if code == 7 else x.astype(ADAPTED[code][0])
+
+
+def widened(code, x):
+    if code == 7:
+        return (x.astype(np.uint32) << 16).view(np.float32)
+    return x.astype(NUMPY[ADAPTED[code][1]])
+
+
+@pytest.mark.parametrize("code", ADAPTED)
+@pytest.mark.parametrize("name", ["add", "mul", "floor_divide", "where", "clamp_both", "lt", "logical_not", "exp",
+                                  "addcmul", "neg", "gelu", "lerp_g_w"])  # fmt: skip
+def test_adapted_types_compute_in_another(name, code):
+    kernel = KERNELS[name]
+    type = next((t for t in kernel.types if t.name == ADAPTED[code][1]), None)
+    if type is None:
+        with pytest.raises(TypeError, match="no kernel"):
+            dispatch.loop_address(name, code)
+        return
+    rng = np.random.default_rng(code)
+    truth = [kind == "truth" for _, kind in kernel.operands]
+    for n in (1, 2, 511, 512, 513, 1100):
+        inputs = [x if t else narrowed(code, x) for x, t in zip(samples(rng, kernel, type, n), truth, strict=True)]
+        want = run(kernel, type, [x if t else widened(code, x) for x, t in zip(inputs, truth, strict=True)])
+        want = want if kernel.truth else narrowed(code, want)
+        for step in (1, 3, -2):
+            out = strided(np.zeros_like(want), step)
+            ins = [strided(x, step) for x in inputs]
+            dispatch.run_loop(name, code, out, tuple(ins), tuple(scalars_of(kernel, type)))
+            if code == 7 and not kernel.truth:
+                assert same_bits(widened(7, out), widened(7, want))
+            else:
+                assert same_bits(out, want)

@@ -15,6 +15,7 @@ ALL = (
     "bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64",
     "complex128",
 )
+UNSIGNED = ("uint16", "uint32", "uint64")
 
 
 @pytest.mark.parametrize("a, b", list(itertools.product(ALL, ALL)))
@@ -24,7 +25,34 @@ def test_promotion_is_pytorchs(a, b):
     assert repr(promote_types(dtype_by_name(a), dtype_by_name(b))) == repr(wanted)
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("a, b", list(itertools.product(ALL + UNSIGNED, UNSIGNED)))
+def test_promotion_with_wide_unsigned_types_is_the_array_standards(a, b):
+    wanted = {"float16": "float16", "bfloat16": "bfloat16", "complex64": "complex64"}.get(a)
+    if wanted is None:
+        wanted = np.promote_types(a, b).name
+        wanted = a if "float" in a else wanted
+    first, second = dtype_by_name(a), dtype_by_name(b)
+    if a.startswith("int") and b == "uint64":
+        for pair in ((first, second), (second, first)):
+            with pytest.raises(RuntimeError, match=f"{a}.*uint64|uint64.*{a}"):
+                promote_types(*pair)
+    else:
+        assert promote_types(first, second) is promote_types(second, first) is dtype_by_name(wanted)
+
+
+@pytest.mark.parametrize("name", ALL + UNSIGNED)
+def test_real_and_complex_counterparts_are_pytorchs(name):
+    torch = pytest.importorskip("torch")
+    ours, theirs = dtype_by_name(name), getattr(torch, name)
+    assert repr(ours.to_real()) == repr(theirs.to_real())
+    if name == "float16" or not (theirs.is_floating_point or theirs.is_complex):
+        with pytest.raises(RuntimeError, match=name):
+            ours.to_complex()
+    else:
+        assert repr(ours.to_complex()) == repr(theirs.to_complex())
+
+
+@pytest.mark.parametrize("name", ALL + UNSIGNED)
 def test_attributes_are_pytorchs(name):
     torch = pytest.importorskip("torch")
     ours, theirs = dtype_by_name(name), getattr(torch, name)
@@ -38,7 +66,10 @@ def test_names_and_aliases():
     assert storage.double is storage.float64
     assert storage.int is storage.int32
     assert storage.long is storage.int64
-    assert set(dtypes) == {"bool", "uint8", "int32", "int64", "float32", "float64", "float", "double", "int", "long"}
+    assert storage.short is storage.int16 and storage.half is storage.float16
+    assert storage.cfloat is storage.complex64 and storage.cdouble is storage.complex128
+    aliases = {"short", "int", "long", "half", "float", "double", "cfloat", "cdouble"}
+    assert set(dtypes) == {*ALL, *UNSIGNED, *aliases}
     for name, d in dtypes.items():
         assert getattr(storage, name) is d
 
@@ -56,18 +87,18 @@ def test_each_type_exists_once():
 
 
 def test_types_agree_with_numpys():
-    for name in ("bool", "uint8", "int32", "int64", "float32", "float64"):
+    for name in {*ALL, *UNSIGNED} - {"bfloat16"}:
         a = storage.Array(np.zeros(1, name))
         assert a.dtype is dtypes[name]
         assert np.asarray(a).dtype == np.dtype(name)
 
 
-@pytest.mark.parametrize("given, wanted", [(float, "float64"), (int, "int64"), (bool, "bool")])
+@pytest.mark.parametrize("given, wanted", [(float, "float64"), (int, "int64"), (bool, "bool"), (complex, "complex128")])
 def test_pythons_types_stand_for_pytorchs(given, wanted):
     assert storage.Array.empty(1, dtype=given).dtype is dtypes[wanted]
 
 
-@pytest.mark.parametrize("given", ["float32", 3, complex, np.float32, object()])
+@pytest.mark.parametrize("given", ["float32", 3, str, np.float32, object()])
 def test_what_is_no_dtype_is_refused(given):
     with pytest.raises(TypeError, match=r"dtype must be one of torch\.bool"):
         storage.Array.empty(1, dtype=given)

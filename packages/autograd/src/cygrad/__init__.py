@@ -14,6 +14,7 @@ del _folder, _part
 from cygrad.storage.core import Size, device, dtype, empty_cache, get_num_threads, set_num_threads
 from cygrad.storage.core import Storage as UntypedStorage
 from cygrad.storage.core import dtypes as _dtypes
+from cygrad.storage.limits import finfo, iinfo
 from cygrad.storage.ops import Generator
 from cygrad.storage.parts import PARTS as _PARTS
 from cygrad.storage.parts import MissingPart as _MissingPart
@@ -46,6 +47,8 @@ def __getattr__(name):
             if error.name != _PARTS[name]:
                 raise
             raise AttributeError(str(error)) from error
+    if name in ("complex32", "chalf"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}: complex32 is not supported, complex64 is")
     if name == "__version__":
         from importlib.metadata import version
 

@@ -7,6 +7,8 @@ from cygrad.storage.core import dtype as dtype
 from cygrad.storage.core import empty_cache as empty_cache
 from cygrad.storage.core import get_num_threads as get_num_threads
 from cygrad.storage.core import set_num_threads as set_num_threads
+from cygrad.storage.limits import finfo as finfo
+from cygrad.storage.limits import iinfo as iinfo
 from cygrad.storage.ops import Generator as Generator
 from cygrad.storage.typed import TypedStorage as TypedStorage
 
@@ -34,11 +36,24 @@ __version__: str
 
 bool: dtype
 uint8: dtype
+int8: dtype
+int16: dtype
+short: dtype
 int32: dtype
 int: dtype
 int64: dtype
 long: dtype
+uint16: dtype
+uint32: dtype
+uint64: dtype
+float16: dtype
+half: dtype
+bfloat16: dtype
 float32: dtype
 float: dtype
 float64: dtype
 double: dtype
+complex64: dtype
+cfloat: dtype
+complex128: dtype
+cdouble: dtype

@@ -20,8 +20,8 @@ from libc.string cimport memcpy, memset
 from cygrad.storage cimport dispatch, ops
 from cygrad.storage.core cimport (
     BFLOAT16, BOOL, COMPLEX64, COMPLEX128, CONTIGUOUS, DENSE, FLOAT16, FLOAT32, FLOAT64, INLINE, INT8, INT16, INT32, INT64,
-    ITEMSIZE, MAXDIM, N_DTYPES, NOGIL, UINT8, Iter, Loop, Meta, Storage, block_alloc, block_free, broadcast_shapes,
-    default_dtype, dtype, dtype_code as any_code, dtype_object, has_internal_overlap, is_float, iter_build, iter_run, iter_run_gil, may_share_memory,
+    ITEMSIZE, KIND, KIND_COMPLEX, KIND_FLOAT, KIND_INT, MAXDIM, N_DTYPES, NOGIL, UINT8, UINT16, UINT32, UINT64, Iter, Loop, Meta, Storage, block_alloc, block_free, broadcast_shapes,
+    default_dtype, dtype, dtype_code, dtype_object, has_internal_overlap, is_float, is_integral, is_unsigned, real_of, iter_build, iter_run, iter_run_gil, may_share_memory,
     meta_alloc, meta_clear, meta_contig, meta_dense_like, meta_joint, meta_like, meta_same_shape, meta_storage, meta_strided, promote,
     set_default, settle, shape_tuple, storage_borrow, storage_new, stride_tuple, view_as_strided, view_diagonal, view_expand,
     view_narrow, view_permute, view_reshape, view_select, view_slice, view_squeeze, view_transpose, view_unfold,
@@ -47,6 +47,7 @@ include "mode.pxi"        # what is recorded: the thread's mode word
 include "node.pxi"        # Node: one step of the backward graph
 include "promotion.pxi"   # dtype of a result
 include "opcall.pxi"      # running and recording pointwise operations
+include "numbers.pxi"     # Python numbers as operands
 include "view.pxi"        # views, and in-place writes through them
 include "ops.pxi"         # generated: op ids, op_NAME functions, backward functions, the OpInfo table
 from cygrad.storage import dispatch as _dispatch
@@ -70,8 +71,8 @@ include "entry.pxi"       # backward() and grad()
 include "function.pxi"    # custom Functions
 
 __all__ = [
-    *GENERATED_FUNCTIONS, "Tensor", "allclose", "arange", "as_strided", "as_tensor", "broadcast_to", "can_cast_types", "cat", "chunk", "clamp",
-    "clone", "div", "empty", "empty_like", "equal", "eye", "flatten", "from_numpy", "frombuffer", "full", "full_like", "get_default_dtype", "is_floating_point",
+    *GENERATED_FUNCTIONS, "Tensor", "allclose", "arange", "as_strided", "as_tensor", "broadcast_to", "can_cast", "cat", "chunk", "clamp",
+    "clone", "div", "empty", "empty_like", "equal", "eye", "flatten", "from_numpy", "frombuffer", "full", "full_like", "get_default_dtype", "is_complex", "is_floating_point",
     "is_grad_enabled", "is_tensor", "isclose", "linspace", "manual_seed", "matmul", "max", "min", "movedim", "nonzero", "norm", "numel", "ones",
     "ones_like", "permute", "pow", "promote_types", "rand", "rand_like", "randint", "randn", "randn_like", "randperm", "reshape", "result_type",
     "set_default_dtype", "split", "squeeze", "stack", "std", "t", "tensor", "unbind", "var", "where", "zeros", "zeros_like"]

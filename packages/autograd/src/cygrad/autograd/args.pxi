@@ -238,7 +238,7 @@ cdef object finish(Tensor y, object out):
     if recording() and (needs(y) or needs(o)):
         raise RuntimeError("out=... arguments don't support automatic differentiation, but one of the arguments "
                            "requires grad")
-    if not can_cast(y.m.dtype, o.m.dtype):
+    if not storable(y.m.dtype, o.m.dtype):
         raise RuntimeError(f"result type {dtype_word(y.m.dtype)} can't be cast to the desired output type "
                            f"{dtype_word(o.m.dtype)}")
     if not meta_same_shape(&o.m, &y.m):

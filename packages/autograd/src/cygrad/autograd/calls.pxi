@@ -116,7 +116,7 @@ def where(condition=REQUIRED, input=None, other=None):
 
 cdef Tensor plain_number(object v, str name, str arg):
     """A number with no tensor beside it."""
-    if not isinstance(v, (int, float)):
+    if not isinstance(v, (int, float, complex)):
         raise TypeError(f"{name}(): argument '{arg}' must be Tensor or number, not {kind_of(v)}")
     cdef Tensor t = from_sequence(v, -1)
     t.flags |= WRAPPED
@@ -188,7 +188,7 @@ cdef Tensor number_power(object base, Tensor x):
 cdef Tensor power(Tensor x, object exponent):
     """A square is one multiplication."""
     if (PyLong_CheckExact(exponent) and exponent == 2 and x.m.dtype != BOOL) or (
-            PyFloat_CheckExact(exponent) and exponent == 2.0 and category(x.m.dtype) == 2):
+            PyFloat_CheckExact(exponent) and exponent == 2.0 and not is_integral(x.m.dtype)):
         return op_pow_square(x)
     return numbered(op_pow(x, as_operand(exponent, x, OP_POW, "pow", "exponent")), isinstance(exponent, Tensor))
 
@@ -520,6 +520,11 @@ def is_floating_point(input=REQUIRED):
     return bool(is_float(as_tensor_arg(input, "is_floating_point", "input").m.dtype))
 
 
+def is_complex(input=REQUIRED):
+    """Whether the dtype is a complex one."""
+    return bool(category(as_tensor_arg(input, "is_complex", "input").m.dtype) == KIND_COMPLEX)
+
+
 def result_type(tensor1, tensor2):
     """The dtype that an operation between the two would compute in."""
     cdef Tensor a, b
@@ -533,6 +538,6 @@ def promote_types(type1, type2):
     return dtype_object(promote(dtype_code(type1), dtype_code(type2)))
 
 
-def can_cast_types(from_, to):
+def can_cast(from_=REQUIRED, to=REQUIRED):
     """Whether PyTorch's rules let an in-place operation store the first dtype in the second."""
-    return bool(can_cast(dtype_code(from_), dtype_code(to)))
+    return bool(storable(dtype_code(from_), dtype_code(to)))

@@ -55,7 +55,7 @@ cdef int scan(object data, const Dims* d, int depth, int code, bint given) excep
     cdef int64_t met
     if depth < d.n:
         if not is_nested(data):
-            if isinstance(data, (float, int, Tensor)) or isinstance(data, np_type("generic")):
+            if isinstance(data, (float, int, complex, Tensor)) or isinstance(data, np_type("generic")):
                 raise TypeError(f"tensor(): expected a sequence of length {d.v[depth]} at dim {depth}, got "
                                 f"{kind_of(data)}: not a sequence")
             bad_element(data, depth, given)
@@ -85,6 +85,8 @@ cdef int scan(object data, const Dims* d, int depth, int code, bint given) excep
         found = default_dtype()
     elif isinstance(data, int):
         found = INT64
+    elif isinstance(data, complex):
+        found = default_complex()
     else:
         bad_element(data, depth, given)
     return found if code < 0 else promote(code, found)
@@ -132,18 +134,46 @@ cdef int store(object data, const Dims* d, int depth, char** at, int code) excep
         (<uint8_t*>at[0])[0] = 1 if data else 0
     elif code == INT64:
         (<int64_t*>at[0])[0] = integer(data, code)
-    elif code == INT32:
-        (<int32_t*>at[0])[0] = <int32_t>integer(data, code)
-    elif code == UINT8:
-        (<uint8_t*>at[0])[0] = <uint8_t>integer(data, code)
     else:
-        raise RuntimeError(f"tensor(): not implemented for dtype {dtype_object(code)}")
+        store_converted(data, at[0], code)
     at[0] += ITEMSIZE[code]
     return 0
 
 
+cdef int store_converted(object data, char* at, int code) except -1:
+    """An element of a dtype that is reached through int64, double or complex128."""
+    cdef double cell[2]
+    cdef int64_t i
+    if is_float(code):
+        cell[0] = data
+        ops.convert_one(at, code, cell, FLOAT64)
+    elif category(code) == KIND_COMPLEX:
+        if isinstance(data, (Tensor, *_py.filter(None, (np_type("generic"),)))):
+            data = data.item()
+        z = complex(data)
+        cell[0], cell[1] = z.real, z.imag
+        ops.convert_one(at, code, cell, COMPLEX128)
+    elif code == UINT64:
+        (<uint64_t*>at)[0] = unsigned_integer(data)
+    else:
+        i = integer(data, code)
+        ops.convert_one(at, code, &i, INT64)
+    return 0
+
+
+cdef uint64_t unsigned_integer(object v) except? 7:
+    """An integer of 64 bits without sign. As in PyTorch, neither fractions nor negative numbers are taken."""
+    if isinstance(v, Tensor) or isinstance(v, np_type("generic")):
+        v = v.item()
+    if not isinstance(v, int):
+        raise TypeError(f"tensor(): an integer is wanted for {dtype_object(UINT64)!r}, got {v!r} of type {kind_of(v)}")
+    if not 0 <= v <= 0xFFFFFFFFFFFFFFFF:
+        raise OverflowError(f"tensor(): {v} does not fit {dtype_object(UINT64)!r}")
+    return v
+
+
 cdef int64_t integer(object v, int code) except? -1:
-    """A number cut to an integer of the dtype; uint8 also takes negative numbers, modulo 256, as in PyTorch."""
+    """A number cut to an integer of the dtype; unsigned ones also take negative numbers and wrap them, as in PyTorch."""
     cdef int overflow = 0
     cdef int64_t i
     n = v
@@ -156,7 +186,7 @@ cdef int64_t integer(object v, int code) except? -1:
     i = PyLong_AsLongLongAndOverflow(n, &overflow)
     if overflow and PyLong_CheckExact(v):
         raise ValueError(f"tensor(): Overflow when unpacking long long: {v} needs more than 64 bits")
-    if overflow or not int_fits(-n if code == UINT8 and i < 0 and not isinstance(v, float) else n, code):
+    if overflow or not int_fits(-n if is_unsigned(code) and i < 0 and not isinstance(v, float) else n, code):
         raise RuntimeError(f"value cannot be converted to type {dtype_object(code).name} without overflow: {v}")
     return i
 
@@ -187,7 +217,7 @@ cdef int dtype_of_numpy(object d) except -1:
                         f"{', '.join(_NUMPY_CODES)}") from None
 
 
-_NUMPY_CODES = {"bool": BOOL, "uint8": UINT8, "int32": INT32, "int64": INT64, "float32": FLOAT32, "float64": FLOAT64}
+_NUMPY_CODES = {name: dtype_code(d) for name, d in _dtypes.items() if name == (<dtype>d).name and name != "bfloat16"}
 
 
 cdef Tensor from_buffer(object array):
@@ -329,7 +359,7 @@ cdef object as_fill(object v, str name, str arg="fill_value"):
         return (<Tensor>v).item()
     if isinstance(v, np_type("generic")):
         v = v.item()
-    if not isinstance(v, (int, float)):
+    if not isinstance(v, (int, float, complex)):
         wrong_type(v, name, arg, "Number")
     return v
 
@@ -368,7 +398,8 @@ def full(size=REQUIRED, fill_value=REQUIRED, *, dtype=None, device=None, require
     parse_ints(size, &d, "full", "size")
     fill_value = as_fill(fill_value, "full")
     if dtype is None:
-        code = BOOL if isinstance(fill_value, bool) else INT64 if isinstance(fill_value, int) else default_dtype()
+        code = (BOOL if isinstance(fill_value, bool) else INT64 if isinstance(fill_value, int)
+                else default_complex() if isinstance(fill_value, complex) else default_dtype())
     else:
         code = dtype_code(dtype)
     on = check_new(device, requires_grad, code, "full")
@@ -555,5 +586,5 @@ def get_default_dtype():
 
 
 def set_default_dtype(d):
-    """Sets the dtype of tensors made from Python floats: float32 or float64."""
+    """Sets the dtype of tensors made from Python floats, a floating one; complex numbers become its complex counterpart."""
     set_default(dtype_code(d))

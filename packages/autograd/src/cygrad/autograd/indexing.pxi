@@ -21,7 +21,7 @@ cdef Tensor index_tensor(object k):
         warnings.warn("indexing with dtype torch.uint8, which counts as a mask, is deprecated: use a dtype "
                       "torch.bool", UserWarning, stacklevel=1)
         return cast_data(t, BOOL)
-    if t.m.dtype <= INT64:
+    if is_integral(t.m.dtype):
         return cast_data(t, INT64)
     raise IndexError(f"tensors used as indices must be long, int, byte or bool tensors, got {dtype_object(t.m.dtype)} "
                      f"of shape {list(shape_tuple(&t.m))}")

@@ -303,7 +303,7 @@ cdef Tensor unpack(Node n, int slot):
         raise SystemError(f"{node_name(n)}: slot {slot} was not saved")
     if t.mem.version != n.ver[slot] and not t.flags & UNCOUNTED:
         raise_changed(n, slot, t)
-    if slot == SLOT_OUT and recording() and is_float(t.m.dtype):
+    if slot == SLOT_OUT and recording() and not is_integral(t.m.dtype):
         y = alias_of(t)                  # re-attached, so that a second derivative flows through the output
         attach_output(n, y)
         return y

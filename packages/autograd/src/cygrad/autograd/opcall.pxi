@@ -152,7 +152,7 @@ cdef inline Tensor unary(int op, Tensor x):
 
 cdef inline bint guarded(const OpInfo* o, Tensor a, Tensor b) noexcept:
     """Whether operands of one dtype that has a kernel need a look before the loop."""
-    return (o.guard & READS_VALUES and a.m.dtype <= INT64) or (o.guard & GUARD_NOBOOL and (a.flags | b.flags) & TRUTH)
+    return (o.guard & READS_VALUES and is_integral(a.m.dtype)) or (o.guard & GUARD_NOBOOL and (a.flags | b.flags) & TRUTH)
 
 
 cdef inline Tensor binary(int op, Tensor a, Tensor b):
@@ -368,9 +368,9 @@ cdef int check_guards(const OpInfo* o, int code, Tensor a, Tensor b, Tensor c, T
                       int64_t count) except -1:
     """What a row asks of its inputs. cast_b: b in the dtype `code` of the loop; count: elements of the result."""
     cdef str name = ROW_NAMES[o.id - 1]
-    if o.guard & GUARD_DIVISOR and code <= INT64 and count and holds_any(OP_EQ, cast_b):
+    if o.guard & GUARD_DIVISOR and is_integral(code) and count and holds_any(OP_EQ, cast_b):
         raise RuntimeError(f"ZeroDivisionError: {name} of integers by zero")
-    if o.guard & GUARD_EXPONENT and code <= INT64 and b.flags & WRAPPED and holds_any(OP_LT, b):
+    if o.guard & GUARD_EXPONENT and is_integral(code) and b.flags & WRAPPED and holds_any(OP_LT, b):
         raise RuntimeError(f"Integers to negative integer powers are not allowed: {name} of {dtype_object(code)} got the "
                            f"exponent {ops.item(&b.m)}")
     if o.guard & GUARD_NOBOOL and (a.m.dtype == BOOL or b.m.dtype == BOOL or (a.flags | b.flags) & TRUTH):
@@ -430,7 +430,7 @@ cdef int write_in_place(const OpInfo* o, int code, int out_code, Tensor x, Tenso
     if not fits:
         raise RuntimeError(f"{o.name.decode().lower()}_: output with shape {list(shape_tuple(&x.m))} doesn't match the broadcast "
                            f"shape {[sizes[i] for i in range(nd)]}")
-    if not can_cast(out_code, x.m.dtype):
+    if not storable(out_code, x.m.dtype):
         raise RuntimeError(f"{o.name.decode().lower()}_: result type {dtype_word(out_code)} can't be cast to the desired output "
                            f"type {dtype_word(x.m.dtype)}")
     check_in_place(x, recorded)
@@ -515,86 +515,3 @@ cdef Tensor fused(int kid, int nin, Tensor a, Tensor b, Tensor c, Tensor d, int 
     adopt(y, meta_storage(&y.m))
     run_iter(f, &y.m, ms, nin, nd, sizes, attr)
     return y
-
-
-# ---- Python numbers as operands -------------------------------------------------------------------------------------
-
-cdef Tensor scalar_tensor(double value, int code):
-    """A 0-d tensor that counts as a Python number in promotion."""
-    cdef Tensor y = tensor_new()
-    meta_contig(&y.m, 0, NULL, code)
-    adopt(y, meta_storage(&y.m))
-    y.flags = WRAPPED
-    if code == FLOAT32:
-        (<float*>y.m.data)[0] = <float>value
-    elif code == FLOAT64:
-        (<double*>y.m.data)[0] = value
-    else:
-        ops.fill_double(&y.m, value)
-    return y
-
-
-cdef inline Tensor like_number(double value, Tensor t):
-    """A number as an operand beside the floating tensor t."""
-    return scalar_tensor(value, t.m.dtype if is_float(t.m.dtype) else default_dtype())
-
-
-cdef Tensor wrap(object v, Tensor t, bint exact):
-    """A Python number beside tensor t, in the dtype that it will be promoted to; None when v is not a number.
-    exact: an integer outside t's range must keep its value (comparisons)."""
-    cdef Tensor y
-    cdef int code = t.m.dtype
-    if PyFloat_CheckExact(v):
-        return scalar_tensor(PyFloat_AS_DOUBLE(v), code if is_float(code) else default_dtype())
-    if PyBool_Check(v):
-        y = scalar_tensor(1.0 if v else 0.0, code if is_float(code) else BOOL)
-        y.flags |= TRUTH
-        return y
-    if PyLong_CheckExact(v):
-        if is_float(code):
-            return scalar_tensor(v, code)
-        y = tensor_new()
-        meta_contig(&y.m, 0, NULL, INT64)
-        adopt(y, meta_storage(&y.m))
-        (<int64_t*>y.m.data)[0] = int_value(v)
-        if code == INT64 or code == BOOL:
-            y.flags = WRAPPED
-        elif int_fits(v, code):
-            y = cast_data(y, code)
-            y.flags = WRAPPED
-        else:
-            y.flags = WIDE if exact else WRAPPED
-        return y
-    if isinstance(v, float):
-        return wrap(float(v), t, exact)
-    if isinstance(v, int):
-        return wrap(int(v), t, exact)
-    if hasattr(v, "dtype") and hasattr(v, "item") and getattr(v, "shape", None) == ():
-        return wrap(v.item(), t, exact)  # a NumPy scalar
-    return None
-
-
-cdef int64_t int_value(object v) except? -1:
-    if not -0x8000000000000000 <= v <= 0x7FFFFFFFFFFFFFFF:
-        kind = RuntimeError if 0 < v < 0x10000000000000000 else OverflowError      # PyTorch's types
-        raise kind(f"value {v} cannot be converted to int64 without overflow")
-    return v
-
-
-cdef bint int_fits(object v, int code):
-    cdef int64_t most = <int64_t>(<uint64_t>-1 >> (65 - 8 * ITEMSIZE[code]))
-    if code == UINT8:
-        return 0 <= v <= 255
-    return -most - 1 <= v <= most
-
-
-cdef object binary_object(int op, Tensor a, object b, bint swap):
-    """Operator and method form: b a tensor or a number; NotImplemented otherwise, so that b's class may answer."""
-    cdef Tensor t
-    if isinstance(b, Tensor):
-        t = <Tensor>b
-    else:
-        t = wrap(b, a, OPS[op].out_bool)
-        if t is None:
-            return NotImplemented
-    return binary(op, t, a) if swap else binary(op, a, t)

@@ -1,55 +1,49 @@
 # promotion: the dtype of a result. May use: node. PyTorch's rule: tensors with dimensions outrank 0-d tensors, which outrank
 # Python numbers; a lower rank matters only when its category (bool < int < float < complex) is higher.
 
-cdef uint64_t computed = 0         # one bit for each dtype that has kernels: the others are there to be named only
-for _t in _dtypes.values():
-    computed |= <uint64_t>1 << any_code(_t)
-
-
-cdef int dtype_code(object o) except -1:
-    """The code of a dtype that tensors may have."""
-    cdef int code = any_code(o)
-    if not computed >> code & 1:
-        known = ", ".join(sorted({repr(t) for t in _dtypes.values()}))
-        raise TypeError(f"tensors of {o!r} are not there yet; the dtypes are {known}")
-    return code
-
-
 cdef struct Promotion:
     int dim, zero, number       # highest dtype seen in each rank, -1 when none
 
 
-cdef inline void promotion_add(Promotion* p, Tensor t) noexcept:
+cdef inline int promotion_add(Promotion* p, Tensor t) except -1:
     cdef int c = t.m.dtype
     if t.flags & WIDE:
         p.dim = c if p.dim < 0 else promote(p.dim, c)
     elif t.flags & WRAPPED:
         if c == FLOAT64:
             c = default_dtype()
+        elif c == COMPLEX128:
+            c = default_complex()
         p.number = c if p.number < 0 else promote(p.number, c)
     elif t.m.ndim:
         p.dim = c if p.dim < 0 else promote(p.dim, c)
     else:
         p.zero = c if p.zero < 0 else promote(p.zero, c)
+    return 0
 
 
-cdef inline int combine(int high, int low) noexcept:
+cdef inline int default_complex() noexcept:
+    """The dtype of Python's complex numbers."""
+    return COMPLEX128 if default_dtype() == FLOAT64 else COMPLEX64
+
+
+cdef inline int combine(int high, int low) except -2:
     if high < 0:
         return low
-    if low < 0 or high >= COMPLEX64:
+    if low < 0 or category(high) == KIND_COMPLEX:
         return high
     if is_float(high):
-        return (COMPLEX128 if high == FLOAT64 else COMPLEX64) if low >= COMPLEX64 else high
-    if high == BOOL or low >= FLOAT16:
+        return (COMPLEX128 if high == FLOAT64 else COMPLEX64) if category(low) == KIND_COMPLEX else high
+    if high == BOOL or not is_integral(low):
         return promote(high, low)
     return high
 
 
-cdef inline int promotion_result(Promotion* p) noexcept:
+cdef inline int promotion_result(Promotion* p) except -2:
     return combine(combine(p.dim, p.zero), p.number)
 
 
-cdef int result_code(Tensor a, Tensor b, Tensor c) noexcept:
+cdef int result_code(Tensor a, Tensor b, Tensor c) except -1:
     cdef Promotion p
     p.dim = p.zero = p.number = -1
     if a is not None:
@@ -63,15 +57,15 @@ cdef int result_code(Tensor a, Tensor b, Tensor c) noexcept:
 
 cdef inline int category(int code) noexcept:
     """0 bool, 1 integer, 2 floating, 3 complex."""
-    return 0 if code == BOOL else 1 if code <= INT64 else 2 if code <= FLOAT64 else 3
+    return KIND[code]
 
 
-cdef inline bint can_cast(int source, int target) noexcept:
+cdef inline bint storable(int source, int target) noexcept:
     """Whether an in-place operation may store a result of one dtype in another."""
-    cdef int s = category(source), t = category(target)
-    return s <= t
+    return KIND[source] <= KIND[target]
 
 
 cdef str dtype_word(int code):
     """The scalar type's name in messages: Float, Long."""
-    return ("Bool", "Byte", "Char", "Short", "Int", "Long", "Half", "BFloat16", "Float", "Double", "ComplexFloat", "ComplexDouble")[code]
+    return ("Bool", "Byte", "Char", "Short", "Int", "Long", "Half", "BFloat16", "Float", "Double", "ComplexFloat",
+            "ComplexDouble", "UInt16", "UInt32", "UInt64")[code]

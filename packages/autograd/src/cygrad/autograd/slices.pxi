@@ -15,7 +15,7 @@ cdef Tensor embed(Tensor g, const Dims* sizes, Meta* place):
     meta_strided(&part, place.ndim, place.sizes, place.strides, g.m.dtype, y.m.data + offset * ITEMSIZE[g.m.dtype])
     try:
         if has_internal_overlap(&part):
-            add_overlapping(&part, &g.m)
+            ops.add_in_order(&part, &g.m)
         else:
             ops.copy_into(&part, &g.m)
     finally:
@@ -26,34 +26,6 @@ cdef Tensor embed(Tensor g, const Dims* sizes, Meta* place):
         n.rest = (shape_tuple(&g.m), tuple([place.strides[i] for i in range(place.ndim)]), offset)
         node_set_output(n, y)
     return y
-
-
-cdef int add_overlapping(Meta* part, Meta* g) except -1:
-    """part += g, element after element: two indices may mean one place."""
-    cdef int64_t at[64]
-    cdef int64_t i, po, go
-    cdef int k
-    cdef int step = ITEMSIZE[part.dtype]
-    if not is_float(part.dtype) or part.dtype < FLOAT32:
-        raise RuntimeError(f"gradient of an overlapping view: not implemented for dtype {dtype_object(part.dtype)}")
-    memset(at, 0, sizeof(at))
-    for i in range(part.numel):
-        po = go = 0
-        for k in range(part.ndim):
-            po += at[k] * part.strides[k]
-            go += at[k] * g.strides[k]
-        if part.dtype == FLOAT32:
-            (<float*>part.data)[po] += (<float*>g.data)[go]
-        else:
-            (<double*>part.data)[po] += (<double*>g.data)[go]
-        k = part.ndim - 1
-        while k >= 0:
-            at[k] += 1
-            if at[k] < part.sizes[k]:
-                break
-            at[k] = 0
-            k -= 1
-    return 0
 
 
 cdef int rowmajor_probe(Meta* m, const Dims* sizes, int code) except -1:
@@ -184,7 +156,7 @@ cdef Tensor as_strided_backward(Tensor g, tuple view, tuple base):
         try:
             ones = tensor_new()
             adopt((<Tensor>ones), ops.op_full(&(<Tensor>ones).m, sizes.n, sizes.v, 1.0, g.m.dtype))
-            add_overlapping(&part, &(<Tensor>ones).m)
+            ops.add_in_order(&part, &(<Tensor>ones).m)
         finally:
             meta_clear(&part)
         y = op_div(y, op_maximum(times, ones_same(times)))

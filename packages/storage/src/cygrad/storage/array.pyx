@@ -4,7 +4,7 @@ from libc.stdint cimport INT64_MAX, int64_t, uint64_t
 from libc.string cimport memset
 from cygrad.storage.core cimport (
     BOOL, CONTIGUOUS, FLOAT32, ITEMSIZE, MAXDIM, MAXOPS, Iter, Loop, Meta, Storage, broadcast_shapes, default_dtype, dtype_code,
-    dtype_object, has_internal_overlap, is_float, iter_build, iter_run_gil, meta_clear, meta_contig, meta_joint,
+    dtype_object, has_internal_overlap, is_integral, iter_build, iter_run_gil, meta_clear, meta_contig, meta_joint,
     meta_like, meta_storage, promote, shape_tuple, stride_tuple, view_as_strided, view_diagonal, view_expand,
     view_narrow, view_permute, view_reshape, view_select, view_slice, view_squeeze, view_transpose, view_unfold,
     view_unsqueeze, view_view, wrap_dim)
@@ -85,7 +85,7 @@ cdef int common_dtype(object row, list operands) except -1:
                 raise TypeError(f"{row.name}: {p.name} must be of dtype torch.bool, got {dtype_object(other)!r}")
         elif row.promote is None or row.promote == p.name:
             code = other if code < 0 else promote(code, other)
-    if row.types == "float" and not is_float(code):
+    if is_integral(code) and not {"int", "number", "all"} & set(row.types.split()):
         code = default_dtype()
     return code
 

@@ -6,10 +6,14 @@ cdef extern from *:
     """
     #ifndef CYGRAD_CORE_CONST
     #define CYGRAD_CORE_CONST
-    static const unsigned char CYG_ITEMSIZE[16] = {1, 1, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16, 0, 0, 0, 0};
+    static const unsigned char CYG_ITEMSIZE[16] = {1, 1, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16, 2, 4, 8, 0};
+    static const unsigned char CYG_KIND[16] = {0, 1, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 1, 1, 1, 0};
+    static const unsigned char CYG_COMPUTED[16] = {0, 1, 4, 4, 4, 5, 8, 8, 8, 9, 10, 11, 4, 5, 14, 0};
     #endif
     """
     const uint8_t ITEMSIZE "CYG_ITEMSIZE"[16]
+    const uint8_t KIND "CYG_KIND"[16]            # of a DTypeCode: KIND_BOOL, ...
+    const uint8_t COMPUTED "CYG_COMPUTED"[16]    # of a DTypeCode: the one that its kernels compute in
 
 cdef enum:
     MAXDIM = 64        # PyTorch's limit
@@ -18,7 +22,7 @@ cdef enum:
     GRAIN = 32768      # elements below which no second thread is woken (a region costs about 1 us)
     NOGIL = 16384      # elements below which the GIL is kept (a release costs about 85 ns)
 
-cdef enum DTypeCode:   # the order is the promotion order inside a category
+cdef enum DTypeCode:   # pickles and tables hold names, so codes may change; nothing may rely on their order: ask KIND, or the functions below
     BOOL = 0
     UINT8 = 1
     INT8 = 2
@@ -31,7 +35,16 @@ cdef enum DTypeCode:   # the order is the promotion order inside a category
     FLOAT64 = 9
     COMPLEX64 = 10
     COMPLEX128 = 11
-    N_DTYPES = 12
+    UINT16 = 12
+    UINT32 = 13
+    UINT64 = 14
+    N_DTYPES = 16      # columns of tables; the last one stays empty
+
+cdef enum:             # KIND of a dtype, in the order of promotion
+    KIND_BOOL = 0
+    KIND_INT = 1
+    KIND_FLOAT = 2
+    KIND_COMPLEX = 3
 
 cdef enum:             # Meta.flags
     CONTIGUOUS = 1     # row-major without gaps, size-1 dimensions ignored (PyTorch's rule)
@@ -110,10 +123,25 @@ cdef int view_as_strided(Meta* y, const Meta* x, Storage s, int nd, const int64_
 # ---- types --------------------------------------------------------------------------------------------------------
 cdef dtype dtype_object(int code)
 cdef int dtype_code(object o) except -1                     # a dtype, Python's bool/int/float, None is refused; TypeError
-cdef int promote(int a, int b) noexcept                     # PyTorch's lattice
-cdef bint is_float(int code) noexcept                       # floating (not complex)
+cdef int promote(int a, int b) except -1                    # PyTorch's lattice; RuntimeError where two types have no common one
+cdef int complex_of(int code) except -1                     # the complex dtype whose parts have a floating dtype; RuntimeError
 cdef int default_dtype() noexcept
 cdef int set_default(int code) except -1
+
+cdef inline bint is_float(int code) noexcept nogil:         # floating (not complex)
+    return KIND[code] == KIND_FLOAT
+
+cdef inline bint is_integral(int code) noexcept nogil:      # an integer or bool
+    return KIND[code] <= KIND_INT
+
+cdef inline bint is_complex(int code) noexcept nogil:
+    return KIND[code] == KIND_COMPLEX
+
+cdef inline bint is_unsigned(int code) noexcept nogil:      # an integer without sign
+    return code == UINT8 or UINT16 <= code <= UINT64
+
+cdef inline int real_of(int code) noexcept nogil:           # dtype of the parts of a complex number; other codes as they are
+    return FLOAT32 if code == COMPLEX64 else FLOAT64 if code == COMPLEX128 else code
 
 # ---- threads ------------------------------------------------------------------------------------------------------
 cdef int num_threads() noexcept nogil                       # for a new parallel region; 1 inside one and in a forked child: then enter none

@@ -4,4 +4,4 @@ from cygrad.storage.core cimport Loop
 
 cdef Loop kernel(int kid, int dtype) noexcept      # pointwise kernel K_... (see generated kernel_ids.pxi); NULL: not for this dtype
 cdef void** kernel_row(int kid) noexcept           # its N_DTYPES pointers, for callers that keep the row
-cdef void* hand_kernel(int hid, int dtype) noexcept
+cdef void* hand_kernel(int hid, int dtype) noexcept nogil

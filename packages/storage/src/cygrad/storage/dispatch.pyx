@@ -7,7 +7,9 @@ from importlib.util import find_spec
 from cpython.buffer cimport Py_buffer, PyObject_GetBuffer, PyBuffer_Release, PyBUF_STRIDES, PyBUF_WRITABLE
 from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memset
-from cygrad.storage.core cimport (Loop, MAXOPS, N_DTYPES, BOOL, UINT8, INT32, INT64, FLOAT32, FLOAT64)
+from cygrad.storage.core cimport (
+    Loop, MAXOPS, N_DTYPES, BOOL, UINT8, INT8, INT16, INT32, INT64, UINT16, UINT32, UINT64, FLOAT16, BFLOAT16, FLOAT32, FLOAT64,
+    COMPLEX64, COMPLEX128)
 
 include "abi.pxi"
 include "kernel_ids.pxi"
@@ -52,7 +54,7 @@ cdef void** kernel_row(int kid) noexcept:
     return &pointwise_table[kid * N_DTYPES]
 
 
-cdef void* hand_kernel(int hid, int dtype) noexcept:
+cdef void* hand_kernel(int hid, int dtype) noexcept nogil:
     return hand_table[hid * N_DTYPES + dtype]
 
 

@@ -5,6 +5,7 @@ from cpython.buffer cimport (
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 from cygrad.storage.core cimport (
+    BOOL, UINT8, INT8, INT16, INT32, INT64, UINT16, UINT32, UINT64, FLOAT16, FLOAT32, FLOAT64, COMPLEX64, COMPLEX128,
     CONTIGUOUS, ITEMSIZE, MAXDIM, Meta, Storage, block_alloc, block_free, dtype_code, dtype_object, meta_clear,
     meta_strided, shape_tuple, storage_borrow, storage_new, stride_tuple, view_as_strided)
 from cygrad.storage.core import dtypes
@@ -16,11 +17,12 @@ check_storage_abi("cygrad.storage.interop")
 cdef extern from *:
     """
     /* Format letters of the struct module by dtype code; bfloat16 has none. "l" is NumPy's name of its int64. */
-    static const char* const CYG_FORMAT[12] = {
-        "?", "B", "b", "h", "i", sizeof(long) == 8 ? "l" : "q", "e", NULL, "f", "d", "Zf", "Zd"};
+    static const char* const CYG_FORMAT[16] = {
+        "?", "B", "b", "h", "i", sizeof(long) == 8 ? "l" : "q", "e", NULL, "f", "d", "Zf", "Zd", "H", "I",
+        sizeof(long) == 8 ? "L" : "Q", NULL};
     #define CYG_BIG_ENDIAN (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__)
     """
-    const char* CYG_FORMAT[12]
+    const char* CYG_FORMAT[16]
     bint CYG_BIG_ENDIAN
 
 cdef dict ACCEPTED = {d.code: d for d in dtypes.values()}
@@ -51,9 +53,11 @@ cdef int code_of_format(object obj, const Py_buffer* view) except -1:
         raise ValueError(f"{name_of(obj)} has a byte order different from this machine's; convert it first, in NumPy "
                          f"with .astype(a.dtype.newbyteorder('='))")
     if len(kind) == 1 and kind in "bhilqn":
-        code = {1: 2, 2: 3, 4: 4, 8: 5}[view.itemsize]
+        code = {1: INT8, 2: INT16, 4: INT32, 8: INT64}[view.itemsize]
+    elif len(kind) == 1 and kind in "BHILQN":
+        code = {1: UINT8, 2: UINT16, 4: UINT32, 8: UINT64}[view.itemsize]
     else:
-        code = {"?": 0, "B": 1, "e": 6, "f": 8, "d": 9, "Zf": 10, "Zd": 11}.get(kind, -1)
+        code = {"?": BOOL, "e": FLOAT16, "f": FLOAT32, "d": FLOAT64, "Zf": COMPLEX64, "Zd": COMPLEX128}.get(kind, -1)
     if code not in ACCEPTED:
         bad_type(obj, f"its elements have the buffer format {text!r}")
     return code

@@ -15,7 +15,11 @@ cdef int copy_into(Meta* dst, Meta* src) except -1
 # Python number -> dst.dtype, RuntimeError on overflow as PyTorch's fill_
 cdef int fill_number(Meta* dst, object value) except -1
 cdef int fill_double(Meta* dst, double value) noexcept       # internal: value is representable
-# Python bool/int/float of a one-element tensor; RuntimeError else
+# one element of dtype `code` from one of dtype `source_code`
+cdef void convert_one(char* to, int code, void* cell, int source_code) noexcept nogil
+# x += src, one element after another, for an x that reaches some elements twice; same shape and dtype
+cdef int add_in_order(Meta* x, Meta* src) except -1
+# Python bool/int/float/complex of a one-element tensor; RuntimeError else
 cdef object item(Meta* x)
 cdef object to_list(Meta* x)                                 # nested lists (a number when 0-d)
 

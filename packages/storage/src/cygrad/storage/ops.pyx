@@ -13,8 +13,10 @@ from libc.stdlib cimport free, malloc
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset, memcmp
 from cygrad.storage.core cimport (
-    BOOL, UINT8, INT32, INT64, FLOAT32, FLOAT64, COMPLEX64, COMPLEX128, N_DTYPES, CONTIGUOUS, GRAIN, ITEMSIZE, MAXDIM,
-    MAXOPS, NOGIL, Iter, Loop, Meta, Storage, broadcast_shapes, default_dtype, dtype_object, has_internal_overlap, is_float, iter_build,
+    BOOL, UINT8, INT8, INT16, INT32, INT64, UINT16, UINT32, UINT64, FLOAT16, BFLOAT16, FLOAT32, FLOAT64, COMPLEX64,
+    COMPLEX128, COMPUTED, N_DTYPES, CONTIGUOUS, GRAIN, ITEMSIZE, MAXDIM, MAXOPS, NOGIL, Iter, Loop, Meta, Storage,
+    broadcast_shapes, complex_of, default_dtype, dtype_object, has_internal_overlap, is_complex, is_float, is_integral,
+    is_unsigned, real_of, iter_build,
     iter_run_gil, may_share_memory, meta_clear, meta_contig, meta_dense_like, meta_like, meta_same_shape,
     meta_storage, num_threads, promote, shape_tuple, stride_tuple, view_expand, view_narrow, view_unsqueeze, wrap_dim)
 from cygrad.storage.dispatch cimport hand_kernel

@@ -292,7 +292,8 @@ cdef Storage op_nonzero(Meta* y, Meta* x):
     return s
 
 
-cdef void compress(word* y, const word* x, const uint8_t* mask, int64_t n) noexcept nogil:
+cdef void compress(word* y, const char* values, const uint8_t* mask, int64_t n) noexcept nogil:
+    cdef const word* x = <const word*> values
     cdef int64_t i
     for i in range(n):
         if mask[i]:
@@ -327,14 +328,15 @@ cdef Storage op_masked_select(Meta* y, Meta* x, Meta* mask):
         s = allocate_contig(y, 1, &count, x.dtype)
         with nogil:
             if size == 4:
-                compress[uint32_t](<uint32_t*> y.data, <const uint32_t*> values.data, <const uint8_t*> flags.data,
-                                   flags.numel)
+                compress[uint32_t](<uint32_t*> y.data, values.data, <const uint8_t*> flags.data, flags.numel)
             elif size == 8:
-                compress[uint64_t](<uint64_t*> y.data, <const uint64_t*> values.data, <const uint8_t*> flags.data,
-                                   flags.numel)
+                compress[uint64_t](<uint64_t*> y.data, values.data, <const uint8_t*> flags.data, flags.numel)
+            elif size == 1:
+                compress[uint8_t](<uint8_t*> y.data, values.data, <const uint8_t*> flags.data, flags.numel)
+            elif size == 2:
+                compress[uint16_t](<uint16_t*> y.data, values.data, <const uint8_t*> flags.data, flags.numel)
             else:
-                compress[uint8_t](<uint8_t*> y.data, <const uint8_t*> values.data, <const uint8_t*> flags.data,
-                                  flags.numel)
+                compress[sixteen](<sixteen*> y.data, values.data, <const uint8_t*> flags.data, flags.numel)
     finally:
         meta_clear(&shown)
         meta_clear(&flags)

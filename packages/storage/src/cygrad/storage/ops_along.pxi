@@ -69,12 +69,31 @@ cdef void run_lines(const Lines* l, int64_t k, int count) noexcept nogil:
 
 cdef Storage along(str op, int kid, Meta* y, Meta* a, Meta* b, int64_t dim):
     """y is of a's shape and dtype; b is NULL for a kernel of one operand."""
+    cdef Meta held, other
+    cdef Storage keep, keep_other, s
+    cdef int code = a.dtype
+    if hand_kernel(kid, COMPUTED[code]) == NULL:
+        no_kernel(op, code)
+    if COMPUTED[code] == code:
+        return along_lines(kid, y, a, b, dim)
+    memset(&held, 0, sizeof(Meta))
+    memset(&other, 0, sizeof(Meta))
+    try:
+        keep = computed(&held, a)
+        if b != NULL:
+            keep_other = computed(&other, b)
+        s = along_lines(kid, y, &held, &other if b != NULL else NULL, dim)
+    finally:
+        meta_clear(&held)
+        meta_clear(&other)
+    return recast(y, s, code)
+
+
+cdef Storage along_lines(int kid, Meta* y, Meta* a, Meta* b, int64_t dim):
     cdef Lines l
     cdef Meta* operands[3]
     cdef int count = 2 if b == NULL else 3
     cdef Storage s
-    if hand_kernel(kid, a.dtype) == NULL:
-        no_kernel(op, a.dtype)
     s = allocate_contig(y, a.ndim, a.sizes, a.dtype)
     if y.numel == 0:
         return s

@@ -142,6 +142,34 @@ cdef int copy_into(Meta* dst, Meta* src) except -1:
     return 0
 
 
+# ---- dtypes without kernels of their own
+
+cdef Storage computed(Meta* held, Meta* x):
+    """x as hand-written kernels take it: held becomes x itself, or a row-major copy in the dtype that x's computes in.
+
+    The caller clears `held` and keeps what is returned. `recast` gives a result x's dtype back.
+    """
+    if COMPUTED[x.dtype] == x.dtype:
+        meta_like(held, x)
+        return None
+    return op_clone(held, x, COMPUTED[x.dtype], True)
+
+
+cdef Storage recast(Meta* y, Storage s, int code):
+    """The result y of a kernel that worked on `computed` input, in the dtype `code`; y's memory is returned."""
+    cdef Meta made
+    if y.dtype == code:
+        return s
+    memset(&made, 0, sizeof(Meta))
+    try:
+        s = op_clone(&made, y, code, True)
+    finally:
+        meta_clear(y)
+    meta_like(y, &made)
+    meta_clear(&made)
+    return s
+
+
 # ---- numbers in
 
 cdef int refuse_number(object value, int code) except -1:
@@ -150,64 +178,84 @@ cdef int refuse_number(object value, int code) except -1:
 
 cdef object largest_integer(int code):
     cdef object bits = 8 * ITEMSIZE[code]      # an object, because C shifts stop at 32 bits
-    return (1 << bits) - 1 if code == UINT8 else (1 << (bits - 1)) - 1
+    return (1 << bits) - 1 if is_unsigned(code) else (1 << (bits - 1)) - 1
 
 
-cdef int64_t int_in_range(object value, int code) except? -1:
+cdef object int_in_range(object value, int code):
     """A Python integer or finite float as an integer dtype takes it.
 
     As in PyTorch, an unsigned type also takes negative integers down to the negative of its range, and wraps them.
     """
     top = largest_integer(code)
-    bottom = -top - 1 if code != UINT8 else -top if isinstance(value, int) else 0
+    bottom = -top - 1 if not is_unsigned(code) else -top if isinstance(value, int) else 0
     if not bottom <= value <= top:
         refuse_number(value, code)
-    return <int64_t> int(value)
+    return int(value)
+
+
+cdef object wrapped(object value):
+    """The low 64 bits of a Python integer, with sign."""
+    value &= 0xffffffffffffffff
+    return value - (1 << 64) if value >> 63 else value
 
 
 cdef object plain_number(object value):
-    """bool, int or float of what stands for a number."""
-    if isinstance(value, (bool, int, float)):
+    """bool, int, float or complex of what stands for a number."""
+    if isinstance(value, (bool, int, float, complex)):
         return value
     if hasattr(type(value), "__index__"):
         return value.__index__()
-    if isinstance(value, complex):
-        raise RuntimeError(f"the complex number {value!r} does not fit a real dtype: take its real part first")
     if hasattr(type(value), "__float__"):
         return float(value)
+    if hasattr(type(value), "__complex__"):
+        return value.__complex__()
     raise TypeError(f"a number is wanted, got {type(value).__name__}")
+
+
+cdef double finite_in(object value, object original, double most, int code) except? -1.5:
+    """A Python number as a double; refused when finite and beyond `most`."""
+    cdef double d
+    try:
+        d = value
+    except OverflowError:
+        refuse_number(original, code)
+    if fabs(d) > most and isfinite(d):
+        refuse_number(original, code)
+    return d
+
+
+cdef void convert_one(char* to, int code, void* cell, int source_code) noexcept nogil:
+    cdef char* p[2]
+    cdef int64_t st[2]
+    p[0], p[1] = to, <char*> cell
+    st[0] = st[1] = 0
+    (<Loop> hand_kernel(H_CAST + source_code, code))(p, st, 1, NULL)
 
 
 cdef int number_bytes(char* to, object value, int code) except -1:
     """Write a Python number as one element of this dtype; RuntimeError where PyTorch's fill_ overflows."""
-    cdef double d
+    cdef double cell[2]
+    cdef int64_t whole
+    cdef double most = 3.4028234663852886e38 if real_of(code) == FLOAT32 else INFINITY
     value = plain_number(value)
+    if isinstance(value, complex) and code != BOOL and not is_complex(code):
+        if value.imag != 0:
+            refuse_number(value, code)
+        value = value.real
     if code == BOOL:
         to[0] = 1 if value else 0                  # NaN is true
-    elif code == FLOAT32:
-        try:
-            d = value
-        except OverflowError:
-            refuse_number(value, code)
-        if fabs(d) > 3.4028234663852886e38 and isfinite(d):
-            refuse_number(value, code)
-        (<float*> to)[0] = <float> d
-    elif code == FLOAT64:
-        try:
-            (<double*> to)[0] = value
-        except OverflowError:
-            refuse_number(value, code)
+    elif is_complex(code):
+        cell[0] = finite_in(value.real, value, most, code)
+        cell[1] = finite_in(value.imag, value, most, code)
+        convert_one(to, code, cell, COMPLEX128)
+    elif is_float(code):
+        cell[0] = finite_in(value, value, most, code)          # halves become infinite instead
+        convert_one(to, code, cell, FLOAT64)
     else:
         if isinstance(value, float) and not isfinite(<double> value):
             refuse_number(value, code)
-        if code == UINT8:
-            to[0] = <char> int_in_range(value, code)
-        elif code == INT32:
-            (<int32_t*> to)[0] = <int32_t> int_in_range(value, code)
-        elif code == INT64:
-            (<int64_t*> to)[0] = int_in_range(value, code)
-        else:
-            no_kernel("fill", code)
+        whole = wrapped(int_in_range(value, code))
+        convert_one(to, code, &whole, INT64)
     return 0
 
 
@@ -226,12 +274,13 @@ cdef void fill_element(Meta* y, void* value, int code) noexcept:
 
 
 cdef int fill_number(Meta* dst, object value) except -1:
-    cdef int64_t cell = 0
-    number_bytes(<char*> &cell, value, dst.dtype)
-    if cell == 0 and dst.flags & CONTIGUOUS and dst.numel < COPY_ALONE:
+    cdef int64_t cell[2]
+    cell[0] = cell[1] = 0
+    number_bytes(<char*> cell, value, dst.dtype)
+    if cell[0] == 0 and cell[1] == 0 and dst.flags & CONTIGUOUS and dst.numel < COPY_ALONE:
         memset(dst.data, 0, dst.numel * ITEMSIZE[dst.dtype])
     else:
-        fill_element(dst, &cell, dst.dtype)
+        fill_element(dst, cell, dst.dtype)
     return 0
 
 
@@ -243,6 +292,8 @@ cdef int fill_double(Meta* dst, double value) noexcept:
 # ---- numbers out
 
 cdef object number_at(const char* p, int code):
+    cdef double cell[2]
+    cdef int64_t whole
     if code == FLOAT32:
         return <double> (<const float*> p)[0]
     if code == FLOAT64:
@@ -251,11 +302,16 @@ cdef object number_at(const char* p, int code):
         return (<const int64_t*> p)[0]
     if code == BOOL:
         return p[0] != 0
-    if code == INT32:
-        return (<const int32_t*> p)[0]
-    if code == UINT8:
-        return <int> (<const uint8_t*> p)[0]
-    no_kernel("item", code)
+    if code == UINT64:
+        return (<const uint64_t*> p)[0]
+    if is_complex(code):
+        convert_one(<char*> cell, COMPLEX128, <void*> p, code)
+        return complex(cell[0], cell[1])
+    if is_float(code):
+        convert_one(<char*> cell, FLOAT64, <void*> p, code)
+        return cell[0]
+    convert_one(<char*> &whole, INT64, <void*> p, code)
+    return whole
 
 
 cdef object item(Meta* x):

@@ -51,10 +51,11 @@ cdef Storage op_arange(Meta* y, object start, object end, object step, int dtype
     cdef Storage s
     cdef int64_t n, first = 0, stride = 0
     cdef double first_real = 0, stride_real = 0
+    cdef int code
     start, end, step = plain_number(start), plain_number(end), plain_number(step)
     if dtype < 0:
         dtype = default_dtype() if float in (type(start), type(end), type(step)) else INT64
-    if dtype == BOOL:
+    if dtype == BOOL or is_complex(dtype):
         no_kernel("arange", dtype)
     if dtype == INT64 and not any(isinstance(v, float) and not isfinite(<double> v) for v in (start, end, step)):
         if step != 0 and int(step) == 0:
@@ -67,20 +68,22 @@ cdef Storage op_arange(Meta* y, object start, object end, object step, int dtype
     if is_float(dtype):
         first_real, stride_real = start, step
     else:
-        first, stride = int(start), int(step)
-    s = allocate_contig(y, 1, &n, dtype)
+        first, stride = wrapped(int(start)), wrapped(int(step))
+    code = counted_in(dtype)
+    s = allocate_contig(y, 1, &n, code)
     with nogil:
-        if dtype == INT64:
+        if code == INT64:
             count_up[int64_t](<int64_t*> y.data, n, first, stride)
-        elif dtype == INT32:
-            count_up[int32_t](<int32_t*> y.data, n, first, stride)
-        elif dtype == UINT8:
-            count_up[uint8_t](<uint8_t*> y.data, n, first, stride)
-        elif dtype == FLOAT32:
+        elif code == FLOAT32:
             ramp[float](<float*> y.data, n, first_real, stride_real)
         else:
             ramp[double](<double*> y.data, n, first_real, stride_real)
-    return s
+    return recast(y, s, dtype)
+
+
+cdef int counted_in(int code) noexcept:
+    """The dtype in which a range is made: int64 for all integers, float32 for halves."""
+    return COMPUTED[code] if is_float(code) else INT64
 
 
 cdef void spread(element* y, int64_t n, double start, double end) noexcept nogil:
@@ -101,39 +104,37 @@ cdef void spread(element* y, int64_t n, double start, double end) noexcept nogil
 
 cdef Storage op_linspace(Meta* y, double start, double end, int64_t steps, int dtype):
     cdef Storage s
+    cdef int code
     if steps < 0:
         raise RuntimeError(f"linspace: steps must not be negative, got {steps}")
     if dtype < 0:
         dtype = default_dtype()
     if dtype == BOOL:
         no_kernel("linspace", dtype)
-    s = allocate_contig(y, 1, &steps, dtype)
-    if dtype == FLOAT32:
+    code = counted_in(real_of(dtype))
+    s = allocate_contig(y, 1, &steps, code)
+    if code == FLOAT32:
         spread[float](<float*> y.data, steps, start, end)
-    elif dtype == FLOAT64:
+    elif code == FLOAT64:
         spread[double](<double*> y.data, steps, start, end)
-    elif dtype == INT64:
-        spread[int64_t](<int64_t*> y.data, steps, start, end)
-    elif dtype == INT32:
-        spread[int32_t](<int32_t*> y.data, steps, start, end)
     else:
-        spread[uint8_t](<uint8_t*> y.data, steps, start, end)
-    return s
+        spread[int64_t](<int64_t*> y.data, steps, start, end)
+    return recast(y, s, dtype)
 
 
 cdef Storage op_eye(Meta* y, int64_t n, int64_t m, int dtype):
     cdef Storage s
     cdef int64_t sizes[2]
-    cdef int64_t step, one = 0
-    cdef Meta diagonal
+    cdef int64_t step
+    cdef int64_t one[2]
     if n < 0 or m < 0:
         raise RuntimeError(f"eye: the numbers of rows and columns must not be negative, got {n} and {m}")
     sizes[0] = n
     sizes[1] = m
     s = op_full(y, 2, sizes, 0, dtype)
-    number_bytes(<char*> &one, 1, dtype)
+    number_bytes(<char*> one, 1, dtype)
     for step in range(min(n, m)):
-        memcpy(y.data + step * (m + 1) * ITEMSIZE[dtype], &one, ITEMSIZE[dtype])
+        memcpy(y.data + step * (m + 1) * ITEMSIZE[dtype], one, ITEMSIZE[dtype])
     return s
 
 

@@ -162,7 +162,7 @@ cdef int64_t row_place(const Lookup* l, int64_t row, int64_t* v) noexcept nogil:
     return x
 
 
-cdef void lookup_row(const Lookup* l, int64_t row, bint write, word tag) noexcept nogil:
+cdef void lookup_row(const Lookup* l, int64_t row, bint write, const word* tag) noexcept nogil:
     cdef int64_t v, x = row_place(l, row, &v)
     cdef const int64_t* index = l.index + row * l.n
     cdef int64_t i, xs = l.x[l.ndim - 1], vs = l.v[l.ndim - 1]
@@ -179,43 +179,51 @@ cdef void lookup_rows(const Lookup* l, int64_t first, int64_t end, bint write, i
     cdef int64_t row
     for row in range(first, end):
         if size == 4:
-            lookup_row[uint32_t](l, row, write, 0)
+            lookup_row[uint32_t](l, row, write, NULL)
         elif size == 8:
-            lookup_row[uint64_t](l, row, write, 0)
+            lookup_row[uint64_t](l, row, write, NULL)
+        elif size == 1:
+            lookup_row[uint8_t](l, row, write, NULL)
+        elif size == 2:
+            lookup_row[uint16_t](l, row, write, NULL)
         else:
-            lookup_row[uint8_t](l, row, write, 0)
+            lookup_row[sixteen](l, row, write, NULL)
 
 
-cdef void add_rows_at(const Lookup* l, element tag) noexcept nogil:
+cdef void add_rows_at(const Lookup* l, real tag) noexcept nogil:
     cdef int64_t row, v, x, i
     cdef const int64_t* index
-    cdef element* p
-    cdef element* q
     for row in range(l.rows):
         x = row_place(l, row, &v)
         index = l.index + row * l.n
         for i in range(l.n):
-            p = <element*> (l.x_data + x + index[i] * l.step + i * l.x[l.ndim - 1])
-            q = <element*> (l.v_data + v + i * l.v[l.ndim - 1])
-            if element is bool_t:
-                p[0] |= q[0]
-            else:
-                p[0] += q[0]
+            (<real*> (l.x_data + x + index[i] * l.step + i * l.x[l.ndim - 1]))[0] += (
+                <real*> (l.v_data + v + i * l.v[l.ndim - 1]))[0]
 
 
-cdef void add_rows_any(const Lookup* l, int code) noexcept nogil:
+cdef void add_rows_by(const Lookup* l, Loop add) noexcept nogil:
+    """The same through a loop that adds one element at a time."""
+    cdef int64_t row, v, x, i
+    cdef const int64_t* index
+    cdef char* q[2]
+    cdef int64_t st[2]
+    st[0] = st[1] = 0
+    for row in range(l.rows):
+        x = row_place(l, row, &v)
+        index = l.index + row * l.n
+        for i in range(l.n):
+            q[0] = l.x_data + x + index[i] * l.step + i * l.x[l.ndim - 1]
+            q[1] = l.v_data + v + i * l.v[l.ndim - 1]
+            add(q, st, 1, NULL)
+
+
+cdef void add_rows_any(const Lookup* l, int code, Loop add) noexcept nogil:
     if code == FLOAT32:
         add_rows_at[float](l, 0)
     elif code == FLOAT64:
         add_rows_at[double](l, 0)
-    elif code == INT64:
-        add_rows_at[int64_t](l, 0)
-    elif code == INT32:
-        add_rows_at[int32_t](l, 0)
-    elif code == UINT8:
-        add_rows_at[uint8_t](l, 0)
     else:
-        add_rows_at[bool_t](l, 0)
+        add_rows_by(l, add)
 
 
 cdef int check_lookup(str op, Meta* x, int64_t dim, Meta* index, Meta* src) except -1:
@@ -283,6 +291,7 @@ cdef int scatter_into(Meta* x, int64_t dim, Meta* index, Meta* src, bint add) ex
     cdef Meta held, other
     cdef Lookup l
     cdef Storage keep, keep_other
+    cdef Loop adding = <Loop> hand_kernel(H_ADD_AT, x.dtype)
     cdef str op = "scatter_add" if add else "scatter"
     if x.dtype != src.dtype:
         raise RuntimeError(f"{op}: the tensor has dtype {name_of(x.dtype)}, the source {name_of(src.dtype)}: the same "
@@ -305,7 +314,7 @@ cdef int scatter_into(Meta* x, int64_t dim, Meta* index, Meta* src, bint add) ex
         plan_lookup(&l, x, src, dim, &held)
         with nogil:
             if add:
-                add_rows_any(&l, x.dtype)
+                add_rows_any(&l, x.dtype, adding)
             else:
                 lookup(&l, True, ITEMSIZE[x.dtype])
     finally:

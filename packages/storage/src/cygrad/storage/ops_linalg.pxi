@@ -257,9 +257,28 @@ cdef int check_product(str op, Meta* a, Meta* b, int ndim) except -1:
 
 
 cdef Storage product(str op, Meta* y, Meta* a, Meta* b, int ndim):
+    cdef Meta wide_a, wide_b
+    cdef Storage keep_a, keep_b, s
+    cdef int code = a.dtype
+    check_product(op, a, b, ndim)
+    if COMPUTED[code] == code:
+        return product_of(y, a, b, ndim)
+    memset(&wide_a, 0, sizeof(Meta))
+    memset(&wide_b, 0, sizeof(Meta))
+    try:
+        keep_a = computed(&wide_a, a)
+        keep_b = computed(&wide_b, b)
+        s = product_of(y, &wide_a, &wide_b, ndim)
+    finally:
+        meta_clear(&wide_a)
+        meta_clear(&wide_b)
+    return recast(y, s, code)
+
+
+cdef Storage product_of(Meta* y, Meta* a, Meta* b, int ndim):
+    """The product of operands that fit, in a dtype that has kernels."""
     cdef int64_t sizes[3]
     cdef Storage s
-    check_product(op, a, b, ndim)
     memcpy(sizes, a.sizes, (ndim - 1) * sizeof(int64_t))
     sizes[ndim - 1] = b.sizes[ndim - 1]
     s = allocate_contig(y, ndim, sizes, a.dtype)
@@ -283,13 +302,30 @@ cdef Storage op_bmm(Meta* y, Meta* a, Meta* b):
 
 
 cdef Storage op_addmm(Meta* y, Meta* c, Meta* a, Meta* b, double beta, double alpha):
-    cdef int64_t sizes[2]
-    cdef Meta shown
-    cdef Storage s
+    cdef Meta wide_a, wide_b
+    cdef Storage keep_a, keep_b, s
     check_product("addmm", a, b, 2)
     if c.dtype != a.dtype:
         raise RuntimeError(f"addmm: the added tensor has dtype {name_of(c.dtype)} (shape {shape_text(c)}), the "
                            f"matrices have {name_of(a.dtype)}: the same dtype is wanted")
+    if COMPUTED[a.dtype] == a.dtype:
+        return blended_product(y, c, a, b, beta, alpha)
+    memset(&wide_a, 0, sizeof(Meta))
+    memset(&wide_b, 0, sizeof(Meta))
+    try:
+        keep_a = computed(&wide_a, a)
+        keep_b = computed(&wide_b, b)
+        s = blended_product(y, c, &wide_a, &wide_b, beta, alpha)
+    finally:
+        meta_clear(&wide_a)
+        meta_clear(&wide_b)
+    return recast(y, s, c.dtype)
+
+
+cdef Storage blended_product(Meta* y, Meta* c, Meta* a, Meta* b, double beta, double alpha):
+    cdef int64_t sizes[2]
+    cdef Meta shown
+    cdef Storage s
     sizes[0], sizes[1] = a.sizes[0], b.sizes[1]
     memset(&shown, 0, sizeof(Meta))
     view_expand(&shown, c, 2, sizes)
@@ -316,7 +352,7 @@ cdef int add_integer_product(Meta* y, Meta* a, Meta* b, double beta, double alph
     cdef Storage s
     memset(&held, 0, sizeof(Meta))
     s = product("addmm", &held, a, b, 2)
-    if y.dtype == INT64:
+    if y.dtype == INT64 or y.dtype == UINT64:
         blend[int64_t](<int64_t*> y.data, <const int64_t*> held.data, y.numel, <int64_t> beta, <int64_t> alpha)
     elif y.dtype == INT32:
         blend[int32_t](<int32_t*> y.data, <const int32_t*> held.data, y.numel, <int64_t> beta, <int64_t> alpha)
@@ -351,16 +387,31 @@ cdef Storage op_mv(Meta* y, Meta* a, Meta* v):
 
 
 cdef Storage op_dot(Meta* y, Meta* a, Meta* b):
-    cdef int64_t st[3]
-    cdef char* p[3]
-    cdef Storage s
+    cdef Meta wide_a, wide_b
+    cdef Storage keep_a, keep_b
     if a.ndim != 1 or b.ndim != 1:
         raise RuntimeError(f"dot: two 1-dimensional tensors are wanted, but got {a.ndim}D and {b.ndim}D tensors, of "
                            f"shapes {shape_text(a)} and {shape_text(b)}")
     if a.sizes[0] != b.sizes[0]:
         raise RuntimeError(f"dot: tensors of the same length are wanted, got {a.sizes[0]} and {b.sizes[0]} elements")
     check_same_dtype("dot", a, b)
-    s = allocate_contig(y, 0, NULL, a.dtype)
+    if COMPUTED[a.dtype] == a.dtype:
+        return dot_of(y, a, b)
+    memset(&wide_a, 0, sizeof(Meta))
+    memset(&wide_b, 0, sizeof(Meta))
+    try:
+        keep_a = computed(&wide_a, a)
+        keep_b = computed(&wide_b, b)
+        return recast(y, dot_of(y, &wide_a, &wide_b), a.dtype)
+    finally:
+        meta_clear(&wide_a)
+        meta_clear(&wide_b)
+
+
+cdef Storage dot_of(Meta* y, Meta* a, Meta* b):
+    cdef int64_t st[3]
+    cdef char* p[3]
+    cdef Storage s = allocate_contig(y, 0, NULL, a.dtype)
     p[0], p[1], p[2] = y.data, a.data, b.data
     st[0], st[1], st[2] = 0, a.strides[0] * ITEMSIZE[a.dtype], b.strides[0] * ITEMSIZE[a.dtype]
     (<Loop> hand_kernel(H_DOT, a.dtype))(p, st, a.numel, NULL)

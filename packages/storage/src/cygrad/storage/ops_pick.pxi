@@ -1,10 +1,19 @@
 # The engine below index_select, index_add and advanced indexing: sub-tensors of x at given byte offsets, one after
 # another.
 
+cdef extern from *:
+    """
+    typedef struct { uint64_t low, high; } cyg_sixteen;
+    """
+    ctypedef struct sixteen "cyg_sixteen":
+        pass
+
 ctypedef fused word:       # elements by their width alone, where they are only moved
     uint8_t
+    uint16_t
     uint32_t
     uint64_t
+    sixteen
 
 cdef struct Pick:          # v: result of a read or source of a write; x: the tensor indexed
     char* x
@@ -86,7 +95,8 @@ cdef void move_part(const Pick* p, char* v, char* x, bint write, Loop loop) noex
             return
 
 
-cdef void move_words(const Pick* p, char* v, char* x, int64_t first, int64_t end, bint write, word tag) noexcept nogil:
+cdef void move_words(const Pick* p, char* v, char* x, int64_t first, int64_t end, bint write,
+                     const word* tag) noexcept nogil:
     """Index positions [first, end) where each one is a single element."""
     cdef int64_t i
     for i in range(first, end):
@@ -109,11 +119,15 @@ cdef void move_positions(const Pick* p, int64_t before, int64_t first, int64_t e
         before = before // p.before.sizes[d]
     if p.after.numel == 1 and not add:
         if size == 4:
-            move_words[uint32_t](p, v, x, first, end, write, 0)
+            move_words[uint32_t](p, v, x, first, end, write, NULL)
         elif size == 8:
-            move_words[uint64_t](p, v, x, first, end, write, 0)
+            move_words[uint64_t](p, v, x, first, end, write, NULL)
+        elif size == 1:
+            move_words[uint8_t](p, v, x, first, end, write, NULL)
+        elif size == 2:
+            move_words[uint16_t](p, v, x, first, end, write, NULL)
         else:
-            move_words[uint8_t](p, v, x, first, end, write, 0)
+            move_words[sixteen](p, v, x, first, end, write, NULL)
     elif p.after.ndim == 1 and p.after.st[0][0] == size and p.after.st[0][1] == size and not add:
         for i in range(first, end):
             if write:
@@ -151,3 +165,32 @@ cdef void pick_run(Pick* p, bint write, bint add) noexcept:
         with nogil:
             pick_threads(p, write, add, loop)
     free(p.offsets)
+
+
+cdef int add_in_order(Meta* x, Meta* src) except -1:
+    cdef Loop loop = <Loop> hand_kernel(H_ADD_AT, x.dtype)
+    cdef int64_t at[MAXDIM]
+    cdef int64_t st[2]
+    cdef char* p[2]
+    cdef int64_t size = ITEMSIZE[x.dtype], n = x.sizes[x.ndim - 1] if x.ndim else 1
+    cdef int d, last = x.ndim - 1
+    if x.numel == 0:
+        return 0
+    memset(at, 0, sizeof(at))
+    p[0], p[1] = x.data, src.data
+    st[0], st[1] = (x.strides[last] * size, src.strides[last] * size) if x.ndim else (size, size)
+    while True:
+        loop(p, st, n, NULL)
+        d = last - 1
+        while d >= 0:
+            p[0] += x.strides[d] * size
+            p[1] += src.strides[d] * size
+            at[d] += 1
+            if at[d] < x.sizes[d]:
+                break
+            p[0] -= at[d] * x.strides[d] * size
+            p[1] -= at[d] * src.strides[d] * size
+            at[d] = 0
+            d -= 1
+        if d < 0:
+            return 0

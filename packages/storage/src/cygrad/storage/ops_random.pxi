@@ -229,6 +229,25 @@ cdef void draw_row(const Draw* r, element* y, int64_t step, int64_t n) noexcept 
         y = <element*> (<char*> y + step)
 
 
+cdef void draw_converted(const Draw* r, char* y, int64_t step, int64_t n, int code) noexcept nogil:
+    """Dtypes that are reached through int64 or double only. A half takes as many bits of a word as it has digits."""
+    cdef int64_t i, v
+    cdef double x
+    cdef uint64_t word, digits = 1 << (11 if code == FLOAT16 else 8)
+    for i in range(n):
+        if r.kind == INTEGER or r.kind == INTEGER_WIDE:
+            word = draw64(r.g) if r.kind == INTEGER_WIDE else draw32(r.g)
+            v = <int64_t> ((word % r.span if r.span else word) + <uint64_t> r.base)
+            convert_one(y, code, &v, INT64)
+        else:
+            if r.kind == UNIFORM:
+                x = <double> (draw32(r.g) & (digits - 1)) / <double> digits * (r.high - r.low) + r.low
+            else:
+                x = draw(r, False)
+            convert_one(y, code, &x, FLOAT64)
+        y += step
+
+
 cdef void uniform_row(const Draw* r, float* y, int64_t n) noexcept nogil:
     """A contiguous row of float32."""
     cdef float low = <float> r.low, width = <float> r.high - low
@@ -252,8 +271,10 @@ cdef void draw_any(const Draw* r, char* y, int64_t step, int64_t n, int code) no
         draw_row[int32_t](r, <int32_t*> y, step, n)
     elif code == UINT8:
         draw_row[uint8_t](r, <uint8_t*> y, step, n)
-    else:
+    elif code == BOOL:
         draw_row[bool_t](r, <bool_t*> y, step, n)
+    else:
+        draw_converted(r, y, step, n, code)
 
 
 cdef void draw_rows(const Draw* r, const Iter* it, int code) noexcept nogil:
@@ -297,11 +318,24 @@ cdef int check_real(str op, Meta* x) except -1:
     return check_writable(op, x)
 
 
+cdef double largest_float(int code) noexcept:
+    if code == FLOAT16:
+        return 65504.0
+    if code == BFLOAT16:
+        return 3.3895313892515355e38
+    return 3.4028234663852886e38 if code == FLOAT32 else 1.7976931348623157e308
+
+
+cdef int digits_of(int code) noexcept:
+    """Bits of a floating type's significand."""
+    return 11 if code == FLOAT16 else 8 if code == BFLOAT16 else 24 if code == FLOAT32 else 53
+
+
 cdef int uniform_into(Meta* x, double low, double high, Generator gen) except -1:
     cdef Draw r
     cdef double largest
     check_real("uniform_", x)
-    largest = 3.4028234663852886e38 if x.dtype == FLOAT32 else 1.7976931348623157e308
+    largest = largest_float(x.dtype)
     if not (fabs(low) <= largest and fabs(high) <= largest):
         raise RuntimeError(f"uniform_: bounds inside the range of {name_of(x.dtype)} are wanted, got [{low}, {high})")
     if low > high:
@@ -319,7 +353,7 @@ cdef int normal_into(Meta* x, double mean, double std, Generator gen) except -1:
     if not std >= 0:
         raise RuntimeError(f"normal_: a standard deviation of at least 0 is wanted, got {std}")
     r.g, r.kind, r.low, r.high = twister(gen), NORMAL, mean, std
-    if x.numel < 16 or not x.flags & CONTIGUOUS:
+    if x.numel < 16 or not x.flags & CONTIGUOUS or COMPUTED[x.dtype] != x.dtype:
         draw_into(x, &r)
         return 0
     with nogil:
@@ -372,14 +406,14 @@ cdef int check_range(Meta* x, object low, object high) except -1:
     cdef int code = x.dtype
     if code == BOOL:
         least, most = 0, 1
-    elif code == UINT8:
-        least, most = 0, 255
     elif is_float(code):
-        most = 2**24 if code == FLOAT32 else 2**53
+        most = 1 << <object> digits_of(code)
         least = -most
+    elif is_complex(code):
+        no_kernel("random_", code)
     else:
         most = largest_integer(code)
-        least = -most - 1
+        least = 0 if is_unsigned(code) else -most - 1
     if low >= high:
         raise RuntimeError(f"random_: the lower bound must be below the upper one, got [{low}, {high})")
     if low < least or high - 1 > most:
@@ -404,15 +438,15 @@ cdef int random_full_into(Meta* x, Generator gen) except -1:
     cdef int code = x.dtype
     check_writable("random_", x)
     r.g, r.base = twister(gen), 0
-    r.kind = INTEGER_WIDE if code == INT64 or code == FLOAT64 else INTEGER
+    r.kind = INTEGER_WIDE if code == INT64 or code == UINT64 or code == FLOAT64 else INTEGER
     if code == BOOL:
         r.span = 2
-    elif code == FLOAT32:
-        r.span = (<uint64_t> 1 << 24) + 1
-    elif code == FLOAT64:
-        r.span = (<uint64_t> 1 << 53) + 1
+    elif is_float(code):
+        r.span = (<uint64_t> 1 << digits_of(code)) + 1
+    elif is_complex(code):
+        no_kernel("random_", code)
     else:
-        r.span = <uint64_t> largest_integer(code) + 1
+        r.span = (largest_integer(code) + 1) & 0xffffffffffffffff      # 0: the word as it is
     draw_into(x, &r)
     return 0
 
@@ -427,12 +461,11 @@ cdef int bernoulli_into(Meta* x, double p, Generator gen) except -1:
     return 0
 
 
-cdef void shuffle(element* y, int64_t n, Twister* g) noexcept nogil:
+cdef void shuffle(int64_t* y, int64_t n, Twister* g) noexcept nogil:
     """Knuth's shuffle, from the front."""
-    cdef int64_t i, k
-    cdef element v
+    cdef int64_t i, k, v
     for i in range(n):
-        y[i] = <element> i
+        y[i] = i
     for i in range(n - 1):
         k = i + <int64_t> (draw32(g) % <uint64_t> (n - i))
         v = y[i]
@@ -442,25 +475,14 @@ cdef void shuffle(element* y, int64_t n, Twister* g) noexcept nogil:
 
 cdef Storage op_randperm(Meta* y, int64_t n, int dtype, Generator gen):
     cdef Storage s
-    cdef int64_t most
     if n < 0:
         raise RuntimeError(f"randperm: a length of at least 0 is wanted, got {n}")
     if dtype < 0:
         dtype = INT64
-    if dtype == BOOL:
+    if dtype == BOOL or is_complex(dtype):
         no_kernel("randperm", dtype)
-    most = 255 if dtype == UINT8 else 0x7fffffff if dtype == INT32 else 1 << 24 if dtype == FLOAT32 else 1 << 53
-    if n > most + (dtype == INT32):
+    if n > ((1 << <object> digits_of(dtype)) + 1 if is_float(dtype) else largest_integer(dtype)):
         raise RuntimeError(f"randperm: numbers below {n} do not fit {name_of(dtype)}")
-    s = allocate_contig(y, 1, &n, dtype)
-    if dtype == INT64:
-        shuffle[int64_t](<int64_t*> y.data, n, twister(gen))
-    elif dtype == INT32:
-        shuffle[int32_t](<int32_t*> y.data, n, twister(gen))
-    elif dtype == UINT8:
-        shuffle[uint8_t](<uint8_t*> y.data, n, twister(gen))
-    elif dtype == FLOAT32:
-        shuffle[float](<float*> y.data, n, twister(gen))
-    else:
-        shuffle[double](<double*> y.data, n, twister(gen))
-    return s
+    s = allocate_contig(y, 1, &n, INT64)
+    shuffle(<int64_t*> y.data, n, twister(gen))
+    return recast(y, s, dtype)

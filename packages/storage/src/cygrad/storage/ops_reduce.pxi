@@ -16,6 +16,7 @@ cdef enum:
     AS_NORM2
     AS_ROOT
     AS_LOGSUMEXP
+    WIDENED = 4096         # elements that are converted for one call of a kernel
     MAX_CHUNKS = 256       # merging takes no time beside folding, and any machine's threads find enough of them
     MANY_TASKS = 16        # output tiles from which the reduced elements stay in one piece
 
@@ -33,6 +34,11 @@ cdef struct Plan:
     char* index            # second result, AS_PAIR only
     int dtype              # of the result
     int out                # AS_...
+    int code               # element type of the input, and the one that the kernel takes
+    int computed
+    Loop widen             # conversion from the one to the other; NULL where they are the same
+    Loop store             # conversion of the accumulators' plane 0 to the result
+    int width              # bytes of a slot of plane 0
     int mode               # ACROSS or 0
     double attr            # correction, or exponent of a norm
     Reduce kernel
@@ -152,6 +158,42 @@ cdef int64_t task_place(const Plan* p, int64_t task, int64_t* x, int64_t* y) noe
     return min(p.tile, p.kept.size[0] - first)
 
 
+cdef void widen_block(const Plan* p, char* to, const char* x, int64_t m, int64_t sk, int64_t n, int64_t sr) noexcept nogil:
+    """m rows, sk bytes apart, of n elements to a dense block."""
+    cdef int64_t size = ITEMSIZE[p.computed], j
+    cdef char* q[2]
+    cdef int64_t st[2]
+    st[0], st[1] = size, sr
+    for j in range(m):
+        q[0], q[1] = to + j * n * size, <char*> x + j * sk
+        p.widen(q, st, n, NULL)
+
+
+cdef void run_widened(const Plan* p, char* acc, const char* x, int64_t m, int64_t n, int64_t base, int mode) noexcept nogil:
+    """The kernel over blocks of the input in the type that it takes. The length of a block depends on m by classes only."""
+    cdef double block[WIDENED]
+    cdef int64_t size = ITEMSIZE[p.computed], i = 0, k
+    cdef int64_t length = WIDENED // PLANE if m > 16 else WIDENED // 16 if m > 1 else WIDENED
+    while i < n:
+        k = min(length, n - i)
+        if mode & ACROSS:
+            widen_block(p, <char*> block, x + i * p.reduced.x[0], k, p.reduced.x[0], m, p.kept.x[0])
+            p.kernel(acc, <char*> block, m, size, k, m * size, base + i, mode, p.attr)
+        else:
+            widen_block(p, <char*> block, x + i * p.reduced.x[0], m, p.kept.x[0], k, p.reduced.x[0])
+            p.kernel(acc, <char*> block, m, k * size, k, size, base + i, mode, p.attr)
+        mode &= ~FIRST
+        i += k
+
+
+cdef inline void run_kernel(const Plan* p, char* acc, const char* x, int64_t m, int64_t n, int64_t base,
+                            int mode) noexcept nogil:
+    if p.widen != NULL:
+        run_widened(p, acc, x, m, n, base, mode)
+    else:
+        p.kernel(acc, x, m, p.kept.x[0], n, p.reduced.x[0], base, mode, p.attr)
+
+
 cdef void fold_rows(const Plan* p, const char* x, int64_t m, int64_t row, int64_t end, char* acc) noexcept nogil:
     cdef int64_t at[MAXDIM]
     cdef int64_t rest = row, n = p.reduced.size[0]
@@ -162,7 +204,7 @@ cdef void fold_rows(const Plan* p, const char* x, int64_t m, int64_t row, int64_
         rest = rest // p.reduced.size[d]
         x += at[d] * p.reduced.x[d]
     while True:
-        p.kernel(acc, x, m, p.kept.x[0], n, p.reduced.x[0], row * n, mode, p.attr)
+        run_kernel(p, acc, x, m, n, row * n, mode)
         mode = p.mode
         row += 1
         if row >= end:
@@ -185,8 +227,7 @@ cdef void fold(const Plan* p, int64_t task, int64_t chunk, char* acc) noexcept n
     first = chunk * p.chunk
     if p.rows == 1:
         n = min(p.chunk, p.reduced.size[0] - first)
-        p.kernel(acc, p.x + x + first * p.reduced.x[0], m, p.kept.x[0], n, p.reduced.x[0], first, p.mode | FIRST,
-                 p.attr)
+        run_kernel(p, acc, p.x + x + first * p.reduced.x[0], m, n, first, p.mode | FIRST)
     else:
         fold_rows(p, p.x + x, m, first, min(first + p.chunk, p.rows), acc)
 
@@ -209,57 +250,27 @@ cdef double real_result(const Plan* p, const double* a) noexcept nogil:
     return sqrt(small) * NORM_DOWN
 
 
-cdef void store_integer(char* y, int64_t v, int code) noexcept nogil:
-    if code == INT64:
-        (<int64_t*> y)[0] = v
-    elif code == INT32:
-        (<int32_t*> y)[0] = <int32_t> v
-    elif code == BOOL:
-        y[0] = v != 0
-    else:
-        y[0] = <char> v
-
-
-cdef void store_means(real* y, int64_t at, int64_t step, const double* a, int64_t m, double count) noexcept nogil:
-    cdef int64_t j
-    for j in range(m):
-        y[at + j * step] = <real> (a[j] / count)
-
-
-cdef void store_reals(real* y, int64_t at, int64_t step, const Plan* p, const double* a, int64_t m) noexcept nogil:
-    cdef int64_t j
-    if p.out == AS_SUM:
-        store_means[real](y, at, step, a, m, 1)
-    elif p.out == AS_MEAN:
-        store_means[real](y, at, step, a, m, <double> (p.reduced.size[0] * p.rows))
-    else:
-        for j in range(m):
-            y[at + j * step] = <real> real_result(p, a + j)
-
-
-cdef void finish(const Plan* p, int64_t task, const char* acc) noexcept nogil:
+cdef void finish(const Plan* p, int64_t task, char* acc) noexcept nogil:
     """Accumulators of one task to its outputs."""
-    cdef int64_t x, at, m, j, step = p.kept.y[0]
-    cdef int size = ITEMSIZE[p.dtype]
+    cdef double* a = <double*> acc
+    cdef double count = <double> (p.reduced.size[0] * p.rows)
+    cdef int64_t x, at, m, j
+    cdef char* q[2]
+    cdef int64_t st[2]
     m = task_place(p, task, &x, &at)
-    if p.out >= AS_SUM:
-        if p.dtype == FLOAT32:
-            store_reals[float](<float*> p.y, at, step, p, <const double*> acc, m)
-        else:
-            store_reals[double](<double*> p.y, at, step, p, <const double*> acc, m)
-        return
-    for j in range(m):
-        if p.out == AS_INTEGER:
-            store_integer(p.y + at * size, (<const int64_t*> acc)[j], p.dtype)
-        elif p.out == AS_INDEX:
-            (<int64_t*> p.y)[at] = (<const int64_t*> acc)[PLANE + j]
-        elif p.out == AS_TRUTH:
-            p.y[at] = acc[j]
-        else:
-            memcpy(p.y + at * size, acc + j * size, size)
-            if p.out == AS_PAIR:
-                (<int64_t*> p.index)[at] = (<const int64_t*> acc)[PLANE + j]
-        at += step
+    if p.out == AS_MEAN:
+        for j in range(m):
+            a[j] /= count
+    elif p.out > AS_MEAN:
+        for j in range(m):
+            a[j] = real_result(p, a + j)
+    if p.out == AS_INDEX or p.out == AS_PAIR:
+        for j in range(m):
+            (<int64_t*> p.index)[at + j * p.kept.y[0]] = (<const int64_t*> acc)[PLANE + j]
+    if p.out != AS_INDEX:
+        st[0], st[1] = p.kept.y[0] * ITEMSIZE[p.dtype], p.width
+        q[0], q[1] = p.y + at * ITEMSIZE[p.dtype], acc
+        p.store(q, st, m, NULL)
 
 
 cdef void whole_task(const Plan* p, int64_t task) noexcept nogil:
@@ -337,6 +348,18 @@ cdef void run_partial(const Plan* p, int64_t tasks, char* parts, int threads) no
     free(parts)
 
 
+cdef void plan_types(Plan* p, int kid, int code, int out_code) noexcept:
+    """Kernels and conversions for input of the dtype `code` and a result of the dtype `out_code`; p.out is set."""
+    cdef int held
+    p.code, p.computed, p.dtype = code, COMPUTED[code], out_code
+    p.kernel = <Reduce> hand_kernel(kid, p.computed)
+    p.merge = <Merge> hand_kernel(H_MERGE + kid - H_SUM, p.computed)
+    p.widen = <Loop> hand_kernel(H_CAST + code, p.computed) if code != p.computed else NULL
+    held = FLOAT64 if p.out >= AS_SUM else INT64 if p.out == AS_INTEGER else out_code if p.out == AS_TRUTH else p.computed
+    p.width = ITEMSIZE[held]
+    p.store = <Loop> hand_kernel(H_CAST + held, out_code)
+
+
 cdef Storage reduce_to(Meta* y, Meta* x, uint64_t mask, bint keepdim, int kid, int out, int code, double attr,
                        double empty):
     """Shape, memory, plan and run of a reduction of x; `empty` is the value of a reduction over no elements."""
@@ -344,18 +367,16 @@ cdef Storage reduce_to(Meta* y, Meta* x, uint64_t mask, bint keepdim, int kid, i
     cdef Storage s
     cdef int64_t sizes[MAXDIM]
     cdef int ndim
-    p.kernel = <Reduce> hand_kernel(kid, x.dtype)
-    p.merge = <Merge> hand_kernel(H_MERGE + kid - H_SUM, x.dtype)
     reduced_shape(x, mask, keepdim, &ndim, sizes)
     s = allocate_contig(y, ndim, sizes, code)
     if x.numel == 0:
         fill_double(y, empty)
         return s
     p.x = x.data
-    p.y = y.data
-    p.dtype = code
+    p.y = p.index = y.data
     p.out = out
     p.attr = attr
+    plan_types(&p, kid, x.dtype, code)
     plan_axes(&p, x, mask, kid == H_ARGMAX or kid == H_ARGMIN)
     plan_tasks(&p)
     try:
@@ -372,7 +393,7 @@ cdef Storage reduce_cast(Meta* y, Meta* x, uint64_t mask, bint keepdim, int kid,
     """A sum-like reduction in the dtype `code`; the input is cast first, unless only an integer's width changes."""
     cdef Meta held
     cdef Storage s, result
-    if x.dtype == code or (code == INT64 and not is_float(x.dtype)):
+    if x.dtype == code or (code == INT64 and is_integral(x.dtype)):
         return reduce_to(y, x, mask, keepdim, kid, out, code, 0, empty)
     memset(&held, 0, sizeof(Meta))
     s = op_clone(&held, x, code, False)
@@ -384,12 +405,12 @@ cdef Storage reduce_cast(Meta* y, Meta* x, uint64_t mask, bint keepdim, int kid,
 
 
 cdef Storage op_sum(Meta* y, Meta* x, uint64_t mask, bint keepdim, int dtype):
-    cdef int code = dtype if dtype >= 0 else x.dtype if is_float(x.dtype) else INT64
+    cdef int code = dtype if dtype >= 0 else INT64 if is_integral(x.dtype) else x.dtype
     return reduce_cast(y, x, mask, keepdim, H_SUM, AS_SUM if is_float(code) else AS_INTEGER, code, 0)
 
 
 cdef Storage op_prod(Meta* y, Meta* x, uint64_t mask, bint keepdim, int dtype):
-    cdef int code = dtype if dtype >= 0 else x.dtype if is_float(x.dtype) else INT64
+    cdef int code = dtype if dtype >= 0 else INT64 if is_integral(x.dtype) else x.dtype
     return reduce_cast(y, x, mask, keepdim, H_PROD, AS_SUM if is_float(code) else AS_INTEGER, code, 1)
 
 
@@ -458,10 +479,9 @@ cdef tuple extreme_dim(str op, Meta* y, Meta* index, Meta* x, int64_t dim, bint 
         meta_clear(y)
         raise
     if x.numel:
-        p.kernel = <Reduce> hand_kernel(kid, x.dtype)
-        p.merge = <Merge> hand_kernel(H_MERGE + kid - H_SUM, x.dtype)
         p.x, p.y, p.index = x.data, y.data, index.data
-        p.dtype, p.out, p.attr = x.dtype, AS_PAIR, 0
+        p.out, p.attr = AS_PAIR, 0
+        plan_types(&p, kid, x.dtype, x.dtype)
         plan_axes(&p, x, mask, True)
         plan_tasks(&p)
         try:

@@ -4,12 +4,9 @@
 
 cdef int scan_code(str op, int kid, int code) except -1:
     """The dtype that a scan of `code` is computed in."""
-    cdef int wide = FLOAT32 if is_float(code) else INT64
-    if hand_kernel(kid, code) != NULL:
-        return code
-    if hand_kernel(kid, wide) == NULL or promote(code, wide) != wide:
+    if hand_kernel(kid, COMPUTED[code]) == NULL:
         no_kernel(op, code)
-    return wide
+    return COMPUTED[code]
 
 
 cdef int scan_into(int kid, Meta* y, Meta* x, Meta* third, int64_t dim, bint reverse) except -1:
@@ -48,18 +45,18 @@ cdef Storage running(str op, int kid, Meta* y, Meta* x, int64_t dim, int dtype, 
     """Sums and products: integers in int64, floats in their own dtype, the result converted to `dtype`."""
     cdef Meta held, wide
     cdef Storage s, memory, result
-    cdef int code = dtype if dtype >= 0 else INT64 if is_whole(x.dtype) else x.dtype
+    cdef int code = dtype if dtype >= 0 else INT64 if is_integral(x.dtype) else x.dtype
     cdef int inner
     if dtype == BOOL:
         raise NotImplementedError(f"{op} is not implemented for a result of dtype bool")
     # an integer's width changes inside the kernel
-    inner = x.dtype if is_whole(x.dtype) and is_whole(code) else code
+    inner = x.dtype if is_integral(x.dtype) and is_integral(code) else code
     inner = scan_code(op, kid, inner)
     memset(&held, 0, sizeof(Meta))
     memset(&wide, 0, sizeof(Meta))
     s = scan_clone(&held, x, inner)
     try:
-        memory = allocate_contig(&wide, x.ndim, x.sizes, INT64 if is_whole(inner) else inner)
+        memory = allocate_contig(&wide, x.ndim, x.sizes, INT64 if is_integral(inner) else inner)
         scan_into(kid, &wide, &held, NULL, dim, reverse)
         if wide.dtype == code:
             meta_like(y, &wide)
@@ -68,10 +65,6 @@ cdef Storage running(str op, int kid, Meta* y, Meta* x, int64_t dim, int dtype, 
     finally:
         meta_clear(&held)
         meta_clear(&wide)
-
-
-cdef bint is_whole(int code) noexcept:
-    return not is_float(code) and not COMPLEX64 <= code <= COMPLEX128
 
 
 cdef Storage op_cumsum(Meta* y, Meta* x, int64_t dim, int dtype):
@@ -130,7 +123,7 @@ cdef tuple op_cummin(Meta* y, Meta* index, Meta* x, int64_t dim):
 
 
 cdef Storage op_logcumsumexp(Meta* y, Meta* x, int64_t dim):
-    if is_whole(x.dtype):
+    if is_integral(x.dtype):
         no_kernel("logcumsumexp", x.dtype)
     return same_scan("logcumsumexp", H_LOGCUMSUMEXP, y, x, NULL, dim, False)
 

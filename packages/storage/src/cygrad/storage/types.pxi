@@ -46,20 +46,28 @@ cdef class dtype:
     def __eq__(self, other):
         return self is other
 
+    def to_real(self):
+        """The dtype of the parts of a complex number; other dtypes are their own."""
+        return dtype_object(real_of(self.code))
+
+    def to_complex(self):
+        """The complex dtype whose parts have this precision, or hold it; RuntimeError for integers and bool."""
+        return dtype_object(complex_of(self.code))
+
 
 cdef dict make_dtypes():
     global dtype_open
     cdef dtype d
     cdef dict found = {}
     names = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64",
-             "complex64", "complex128")
+             "complex64", "complex128", "uint16", "uint32", "uint64")
     dtype_open = True
     for code, name in enumerate(names):
         d = dtype.__new__(dtype)
         d.code, d.name, d.itemsize = code, name, ITEMSIZE[code]
-        d.is_floating_point = FLOAT16 <= code <= FLOAT64
-        d.is_complex = code >= COMPLEX64
-        d.is_signed = code not in (BOOL, UINT8)
+        d.is_floating_point = is_float(code)
+        d.is_complex = is_complex(code)
+        d.is_signed = code != BOOL and not is_unsigned(code)
         Py_INCREF(d)
         dtype_table[code] = <PyObject*>d
         found[name] = d
@@ -68,9 +76,10 @@ cdef dict make_dtypes():
 
 cdef dict ALL_DTYPES = make_dtypes()
 
-# Public names, aliases included, of the types that have kernels.
-dtypes = {name: ALL_DTYPES[name] for name in ("bool", "uint8", "int32", "int64", "float32", "float64")}
-dtypes.update(int=dtypes["int32"], long=dtypes["int64"], float=dtypes["float32"], double=dtypes["float64"])
+# Public names, aliases included.
+dtypes = dict(ALL_DTYPES)
+dtypes.update(short=dtypes["int16"], int=dtypes["int32"], long=dtypes["int64"], half=dtypes["float16"],
+              float=dtypes["float32"], double=dtypes["float64"], cfloat=dtypes["complex64"], cdouble=dtypes["complex128"])
 
 
 def dtype_by_name(name):
@@ -91,24 +100,78 @@ cdef int dtype_code(object o) except -1:
         return INT64
     if o is bool:
         return BOOL
-    raise TypeError(f"dtype must be one of {', '.join(f'torch.{n}' for n in dtypes)} or Python's bool, int, float; got "
-                    f"{o!r} of type {type(o).__name__}")
-
-
-cdef int promote(int a, int b) noexcept:
-    cdef int low = a if a < b else b
-    cdef int high = b if a < b else a
-    if low == UINT8 and high == INT8:
-        return INT16
-    if low == FLOAT16 and high == BFLOAT16:
-        return FLOAT32
-    if low == FLOAT64 and high == COMPLEX64:
+    if o is complex:
         return COMPLEX128
-    return high
+    raise TypeError(f"dtype must be one of {', '.join(f'torch.{n}' for n in dtypes)} or Python's bool, int, float, "
+                    f"complex; got {o!r} of type {type(o).__name__}")
 
 
-cdef bint is_float(int code) noexcept:
-    return FLOAT16 <= code <= FLOAT64
+# ---- promotion
+
+cdef enum:
+    NO_DTYPE = 255
+
+cdef uint8_t[N_DTYPES][N_DTYPES] promotion
+
+
+cdef int common_integer(int a, int b):
+    """The smallest integer type that holds the values of both; NO_DTYPE if none does.
+
+    PyTorch refuses most mixes with uint16, uint32 and uint64; these rules are the array API standard's.
+    """
+    cdef int signed, wide
+    if is_unsigned(a) == is_unsigned(b):
+        return a if ITEMSIZE[a] >= ITEMSIZE[b] else b
+    signed, wide = (b, a) if is_unsigned(a) else (a, b)
+    while ITEMSIZE[signed] <= ITEMSIZE[wide]:
+        if signed == INT64:
+            return NO_DTYPE
+        signed += 1                                # INT8 to INT64 stand in this order
+    return signed
+
+
+cdef int common_dtype(int a, int b):
+    cdef int part
+    if a == b:
+        return a
+    if KIND[a] > KIND[b]:
+        a, b = b, a
+    if KIND[b] == KIND_INT:
+        return b if a == BOOL else common_integer(a, b)
+    if KIND[b] == KIND_FLOAT:
+        if not is_float(a):
+            return b
+        return FLOAT32 if ITEMSIZE[a] == ITEMSIZE[b] else a if ITEMSIZE[a] > ITEMSIZE[b] else b
+    return COMPLEX128 if a == FLOAT64 or a == COMPLEX128 else b
+
+
+cdef int fill_promotion() except -1:
+    cdef int a, b
+    for a in range(UINT64 + 1):
+        for b in range(UINT64 + 1):
+            promotion[a][b] = common_dtype(a, b)
+    return 0
+
+fill_promotion()
+
+
+cdef int promote(int a, int b) except -1:
+    if promotion[a][b] == NO_DTYPE:
+        raise RuntimeError(f"promotion of {dtype_object(a)!r} and {dtype_object(b)!r} is not supported: no integer type "
+                           "holds the values of both; convert one of them")
+    return promotion[a][b]
+
+
+cdef int complex_of(int code) except -1:
+    if is_complex(code):
+        return code
+    if code == FLOAT32 or code == BFLOAT16:
+        return COMPLEX64
+    if code == FLOAT64:
+        return COMPLEX128
+    if code == FLOAT16:
+        raise RuntimeError("torch.float16 has no complex type here: complex32 (chalf) is not supported")
+    raise RuntimeError(f"no complex type has parts of {dtype_object(code)!r}: a floating dtype is wanted")
 
 
 cdef int default_dtype() noexcept:

@@ -2,7 +2,7 @@
 # ids only.
 cdef enum:
     H_CAST = 0             # + DTypeCode of the source, column = dtype of the result; Loop
-    H_SUM = 12             # Reduce kernels, column = dtype of the input
+    H_SUM = 16             # Reduce kernels, column = dtype of the input
     H_PROD
     H_MAX
     H_MIN

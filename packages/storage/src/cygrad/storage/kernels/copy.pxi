@@ -1,5 +1,5 @@
 # Kernel group "copy": conversion between every pair of dtypes, and adding in place. A fill is a conversion from a
-# source of stride 0.
+# source of stride 0. What is here is for the types that have kernels; cast.h makes the others' of these.
 # Invariant: no conversion is undefined behaviour; what does not fit an integer gives what x86's conversion instruction
 # gives.
 include "_types.pxi"
@@ -17,11 +17,15 @@ cdef extern from *:
     """
     bint gathers "cyg_gathers"(int64_t sy, size_t size) noexcept nogil
 
+cdef extern from "cast.h":
+    void c_complete(void** casts, void** adds) noexcept
+
 ctypedef fused source:
     bool_t
     uint8_t
     int32_t
     int64_t
+    uint64_t
     float
     double
 
@@ -33,6 +37,13 @@ cdef inline int64_t to_int64(source x) noexcept nogil:
         if not (x >= <source> -9223372036854775808.0 and x < <source> 9223372036854775808.0):
             z = <source> -9223372036854775808.0
     return <int64_t> z
+
+
+cdef inline uint64_t to_uint64(source x) noexcept nogil:
+    if source is float or source is double:
+        if x >= <source> 9223372036854775808.0 and x < <source> 18446744073709551616.0:
+            return <uint64_t> to_int64[source](x - <source> 9223372036854775808.0) + (<uint64_t> 1 << 63)
+    return <uint64_t> to_int64[source](x)
 
 
 cdef inline int32_t to_int32(source x) noexcept nogil:
@@ -53,6 +64,8 @@ cdef inline element convert(source x, element tag) noexcept nogil:
         return to_int32[source](x)
     elif element is float or element is double:
         return <element> x
+    elif element is uint64_t:
+        return to_uint64[source](x)
     else:
         return <element> to_int64[source](x)
 
@@ -113,6 +126,7 @@ cdef inline void register_from(source x, int code, void** table) noexcept:
     register_pair[uint8_t, source](0, x, UINT8, code, table)
     register_pair[int32_t, source](0, x, INT32, code, table)
     register_pair[int64_t, source](0, x, INT64, code, table)
+    register_pair[uint64_t, source](0, x, UINT64, code, table)
     register_pair[float, source](0, x, FLOAT32, code, table)
     register_pair[double, source](0, x, FLOAT64, code, table)
 
@@ -122,8 +136,10 @@ cdef void register_kernels(void** table) noexcept:
     register_from[uint8_t](0, UINT8, table)
     register_from[int32_t](0, INT32, table)
     register_from[int64_t](0, INT64, table)
+    register_from[uint64_t](0, UINT64, table)
     register_from[float](0, FLOAT32, table)
     register_from[double](0, FLOAT64, table)
+    c_complete(&table[H_CAST * N_DTYPES], &table[H_ADD_AT * N_DTYPES])
 
 
 def register_address():

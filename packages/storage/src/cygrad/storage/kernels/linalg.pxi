@@ -78,6 +78,7 @@ cdef void register_kernels(void** table) noexcept:
     register_integer[uint8_t](0, UINT8, table)
     register_integer[int32_t](0, INT32, table)
     register_integer[int64_t](0, INT64, table)
+    register_integer[uint64_t](0, UINT64, table)
     table[H_DOT * N_DTYPES + FLOAT32] = <void*> dot_kernel[float]
     table[H_DOT * N_DTYPES + FLOAT64] = <void*> dot_kernel[double]
 

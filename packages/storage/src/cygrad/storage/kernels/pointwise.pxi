@@ -2,9 +2,12 @@
 # May cimport: core, and only its constants and types. Invariant: nothing here touches a Python object or the GIL.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
-from cygrad.storage.core cimport (Loop, MAXOPS, N_DTYPES, BOOL, UINT8, INT32, INT64, FLOAT32, FLOAT64)
+from cygrad.storage.core cimport (Loop, MAXOPS, N_DTYPES, BOOL, UINT8, INT32, INT64, UINT64, FLOAT32, FLOAT64)
 
 include "kernel_ids.pxi"
+
+cdef extern from "pointwise_through.h":
+    void c_register_through(void** table) noexcept
 
 cdef enum:
     BLOCK = 256        # elements; six operands of 16 bytes are 24 KB of stack, which the first-level cache holds

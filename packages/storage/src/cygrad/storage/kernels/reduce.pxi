@@ -251,6 +251,8 @@ cdef inline element worst(int side, element tag) noexcept nogil:
         return <element> (<int64_t> 0x8000000000000000ULL if side == LARGEST else 0x7FFFFFFFFFFFFFFFLL)
     elif element is int32_t:
         return <element> (<int32_t> 0x80000000U if side == LARGEST else 0x7FFFFFFF)
+    elif element is uint64_t:
+        return <element> (0 if side == LARGEST else 0xFFFFFFFFFFFFFFFFULL)
     elif element is bool_t:
         return <element> (0 if side == LARGEST else 1)
     else:
@@ -504,6 +506,7 @@ cdef void register_kernels(void** table) noexcept:
     register_element[uint8_t](0, UINT8, table)
     register_element[int32_t](0, INT32, table)
     register_element[int64_t](0, INT64, table)
+    register_element[uint64_t](0, UINT64, table)
     register_element[float](0, FLOAT32, table)
     register_element[double](0, FLOAT64, table)
 

@@ -221,6 +221,7 @@ cdef void register_kernels(void** table) noexcept:
     register_element[uint8_t](0, UINT8, table)
     register_element[int32_t](0, INT32, table)
     register_element[int64_t](0, INT64, table)
+    register_element[uint64_t](0, UINT64, table)
     register_element[float](0, FLOAT32, table)
     register_element[double](0, FLOAT64, table)
     register_real[float](0, FLOAT32, table)

@@ -33,7 +33,8 @@ VM double vm_from_f64(uint64_t u) { double x; memcpy(&x, &u, 8); return x; }
 
 #define VM_ANY(T, t) \
 VM T vm_where_##t(int c, T a, T b) { return c ? a : b; }
-VM_ANY(uint8_t, b8) VM_ANY(uint8_t, u8) VM_ANY(int32_t, i32) VM_ANY(int64_t, i64) VM_ANY(float, f32) VM_ANY(double, f64)
+VM_ANY(uint8_t, b8) VM_ANY(uint8_t, u8) VM_ANY(int32_t, i32) VM_ANY(int64_t, i64) VM_ANY(uint64_t, u64)
+VM_ANY(float, f32) VM_ANY(double, f64)
 
 /* == integers: what overflows wraps around, a zero divisor gives 0; neither traps == */
 
@@ -41,7 +42,7 @@ VM_ANY(uint8_t, b8) VM_ANY(uint8_t, u8) VM_ANY(int32_t, i32) VM_ANY(int64_t, i64
 VM int vm_isnan_##t(T x) { (void)x; return 0; } \
 VM int vm_isinf_##t(T x) { (void)x; return 0; } \
 VM int vm_isfinite_##t(T x) { (void)x; return 1; }
-VM_CLASSIFY(uint8_t, b8) VM_CLASSIFY(uint8_t, u8) VM_CLASSIFY(int32_t, i32) VM_CLASSIFY(int64_t, i64)
+VM_CLASSIFY(uint8_t, b8) VM_CLASSIFY(uint8_t, u8) VM_CLASSIFY(int32_t, i32) VM_CLASSIFY(int64_t, i64) VM_CLASSIFY(uint64_t, u64)
 
 #define VM_INTEGER(T, U, t, MINIMUM) \
 VM T vm_floor_##t(T x) { return x; } \
@@ -77,6 +78,7 @@ VM T vm_power_##t(T a, T b) { \
 VM_INTEGER(uint8_t, uint32_t, u8, 0)
 VM_INTEGER(int32_t, uint32_t, i32, INT32_MIN)
 VM_INTEGER(int64_t, uint64_t, i64, INT64_MIN)
+VM_INTEGER(uint64_t, uint64_t, u64, 0)
 
 /* == floating types: exact functions == */
 

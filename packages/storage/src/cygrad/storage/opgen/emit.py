@@ -135,7 +135,32 @@ def pointwise_text(rows, found):
     for kernel in found:
         for t in kernel.types:
             lines.append(f"    table[{kernel.id} * N_DTYPES + {t.code}] = <void*>loop_{names[kernel.name, t.name]}")
+    lines.append("    c_register_through(table)")
     return "\n".join([*parts, "\n".join(lines) + "\n"])
+
+
+THROUGH = """#include "convert.h"
+
+static void* c_kernels[{count}][C_COLUMNS];
+#define C_KERNEL(id, code, nop, truths) \\
+static void c_through_##id##_##code(char** p, const int64_t* st, int64_t n, const double* attr) {{ \\
+    c_through((c_loop)c_kernels[id][c_computed(code)], code, nop, truths, p, st, n, attr); \\
+}}
+"""
+
+
+def through_text(found):
+    """C header with the loops of adapted types, a line each, and the function that enters them beside the others.
+
+    C, because Cython would spend its time on thousands of functions of one line.
+    """
+    lines = [THROUGH.format(count=len(found))]
+    enter = ["static void c_register_through(void** table) {", "    memcpy(c_kernels, table, sizeof(c_kernels));"]
+    for i, kernel in enumerate(found):
+        for code in kernel.adapted:
+            lines.append(f"C_KERNEL({i}, C_{code}, {len(kernel.operands) + 1}, {kernel.truths})")
+            enter.append(f"    table[{i} * C_COLUMNS + C_{code}] = (void*)c_through_{i}_C_{code};")
+    return "\n".join([*lines, "", *enter, "}"]) + "\n"
 
 
 def ids_text(found):
@@ -153,7 +178,9 @@ def names_text(found):
     lines = [HEAD + f"GROUPS = {tuple(groups)!r}", "KERNELS = {  # name: (id, operands, scalar arguments)"]
     lines += [f'    "{k.name}": ({i}, {tuple(n for n, _ in k.operands)!r}, {k.attrs!r}),' for i, k in enumerate(found)]
     lines += ["}", f"cdef uint32_t[{len(found)}] DECLARED"]
-    lines += [f"DECLARED[{k.id}] = " + " | ".join(f"1 << {t.code}" for t in k.types) for k in found]
+    for k in found:
+        codes = [*(t.code for t in k.types), *k.adapted]
+        lines.append(f"DECLARED[{k.id}] = " + " | ".join(f"1 << {code}" for code in codes))
     return "\n".join(lines) + "\n"
 
 
@@ -189,6 +216,7 @@ def write_storage(out_dir):
         write_if_changed(out / "kernel_ids.pxi", ids_text(found)),
         write_if_changed(out / "kernel_names.pxi", names_text(found)),
         write_if_changed(out / "pointwise_loops.pxi", pointwise_text(rows, found)),
+        write_if_changed(out / "pointwise_through.h", through_text(found)),
     ]
 
 

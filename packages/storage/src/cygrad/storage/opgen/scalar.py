@@ -26,9 +26,12 @@ ELEMENT_TYPES = (
     ElementType("u8", "UINT8", "uint8_t", "int", 1, "uint32_t"),
     ElementType("i32", "INT32", "int32_t", "int", 4, "uint32_t"),
     ElementType("i64", "INT64", "int64_t", "int", 8, "uint64_t"),
+    ElementType("u64", "UINT64", "uint64_t", "int", 8, "uint64_t"),
     ElementType("f32", "FLOAT32", "float", "float", 4),
     ElementType("f64", "FLOAT64", "double", "float", 8),
 )
+# Adapted types, which have no kernels printed for them: DTypeCode -> element type that they compute in (kernels/convert.h).
+ADAPTED = {"FLOAT16": "f32", "BFLOAT16": "f32", "INT8": "i32", "INT16": "i32", "UINT16": "i32", "UINT32": "i64"}
 FLOAT_TYPES = tuple(t for t in ELEMENT_TYPES if t.kind == "float")
 KINDS = {"float": ("float",), "int": ("bool", "int"), "number": ("int", "float"), "all": ("bool", "int", "float"),
          "complex": ("complex",)}
@@ -294,6 +297,18 @@ class Kernel:
     @property
     def types(self):
         return tuple(t for t, _ in self.formulas)
+
+    @property
+    def adapted(self):
+        """Codes of the adapted types that the kernel serves through another type's loop."""
+        names = {t.name for t in self.types}
+        return tuple(code for code, name in ADAPTED.items() if name in names)
+
+    @property
+    def truths(self):
+        """Bit k: operand k, the result first, is of bytes whatever the type."""
+        kinds = ["truth" if self.truth else "value", *(kind for _, kind in self.operands)]
+        return sum(1 << k for k, kind in enumerate(kinds) if kind == "truth")
 
     def reading(self, rows, type, positional=False, near=False):
         """(text of the formula, its Reading); `positional` names operands by place, to find equal kernels."""

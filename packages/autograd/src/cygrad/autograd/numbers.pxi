@@ -1,0 +1,101 @@
+# numbers: Python numbers as operands beside tensors. May use: opcall.
+
+cdef Tensor scalar_tensor(double value, int code):
+    """A 0-d tensor that counts as a Python number in promotion."""
+    cdef Tensor y = tensor_new()
+    meta_contig(&y.m, 0, NULL, code)
+    adopt(y, meta_storage(&y.m))
+    y.flags = WRAPPED
+    if code == FLOAT32:
+        (<float*>y.m.data)[0] = <float>value
+    elif code == FLOAT64:
+        (<double*>y.m.data)[0] = value
+    else:
+        ops.fill_double(&y.m, value)
+    return y
+
+
+cdef inline Tensor like_number(double value, Tensor t):
+    """A number as an operand beside the floating tensor t."""
+    return scalar_tensor(value, default_dtype() if is_integral(t.m.dtype) else real_of(t.m.dtype))
+
+
+cdef Tensor wrap(object v, Tensor t, bint exact):
+    """A Python number beside tensor t, in the dtype that it will be promoted to; None when v is not a number.
+    exact: an integer outside t's range must keep its value (comparisons)."""
+    cdef Tensor y
+    cdef int code = real_of(t.m.dtype)
+    if PyFloat_CheckExact(v):
+        return scalar_tensor(PyFloat_AS_DOUBLE(v), code if is_float(code) else default_dtype())
+    if PyBool_Check(v):
+        y = scalar_tensor(1.0 if v else 0.0, code if is_float(code) else BOOL)
+        y.flags |= TRUTH
+        return y
+    if PyLong_CheckExact(v):
+        return scalar_tensor(v, code) if is_float(code) else wrap_integer(v, code, exact)
+    if isinstance(v, float):
+        return wrap(float(v), t, exact)
+    if isinstance(v, int):
+        return wrap(int(v), t, exact)
+    if isinstance(v, complex):
+        return complex_scalar(v, COMPLEX128 if code == FLOAT64 else COMPLEX64 if is_float(code) else default_complex())
+    if hasattr(v, "dtype") and hasattr(v, "item") and getattr(v, "shape", None) == ():
+        return wrap(v.item(), t, exact)  # a NumPy scalar
+    return None
+
+
+cdef Tensor wrap_integer(object v, int code, bint exact):
+    """A Python integer beside an integer or bool tensor."""
+    cdef Tensor y = tensor_new()
+    cdef bint beyond = code == UINT64 and 0x7FFFFFFFFFFFFFFF < v <= 0xFFFFFFFFFFFFFFFF
+    meta_contig(&y.m, 0, NULL, UINT64 if beyond else INT64)
+    adopt(y, meta_storage(&y.m))
+    if beyond:
+        (<uint64_t*>y.m.data)[0] = v
+        y.flags = WRAPPED
+        return y
+    (<int64_t*>y.m.data)[0] = int_value(v)
+    if code == INT64 or code == BOOL:
+        y.flags = WRAPPED
+    elif int_fits(v, code):
+        y = cast_data(y, code)
+        y.flags = WRAPPED
+    else:
+        y.flags = WIDE if exact else WRAPPED
+    return y
+
+
+cdef Tensor complex_scalar(object v, int code):
+    """A 0-d tensor of a complex dtype that counts as a Python number in promotion."""
+    cdef Tensor y = tensor_new()
+    meta_contig(&y.m, 0, NULL, code)
+    adopt(y, meta_storage(&y.m))
+    ops.fill_number(&y.m, v)
+    y.flags = WRAPPED
+    return y
+
+
+cdef int64_t int_value(object v) except? -1:
+    if not -0x8000000000000000 <= v <= 0x7FFFFFFFFFFFFFFF:
+        kind = RuntimeError if 0 < v < 0x10000000000000000 else OverflowError      # PyTorch's types
+        raise kind(f"value {v} cannot be converted to int64 without overflow")
+    return v
+
+
+cdef bint int_fits(object v, int code):
+    cdef uint64_t most = <uint64_t>-1 >> (64 - 8 * ITEMSIZE[code] + (not is_unsigned(code)))
+    if is_unsigned(code):
+        return 0 <= v <= most
+    return -<object>most - 1 <= v <= most
+
+
+cdef object binary_object(int op, Tensor a, object b, bint swap):
+    """Operator and method form: b a tensor or a number; NotImplemented otherwise, so that b's class may answer."""
+    cdef Tensor t
+    if isinstance(b, Tensor):
+        t = <Tensor>b
+    else:
+        t = wrap(b, a, OPS[op].out_bool)
+        if t is None:
+            return NotImplemented
+    return binary(op, t, a) if swap else binary(op, a, t)
