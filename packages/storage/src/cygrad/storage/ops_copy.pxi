@@ -236,7 +236,7 @@ cdef int number_bytes(char* to, object value, int code) except -1:
     """Write a Python number as one element of this dtype; RuntimeError where PyTorch's fill_ overflows."""
     cdef double cell[2]
     cdef int64_t whole
-    cdef double most = 3.4028234663852886e38 if real_of(code) == FLOAT32 else INFINITY
+    cdef double most = largest_float(real_of(code))
     value = plain_number(value)
     if isinstance(value, complex) and code != BOOL and not is_complex(code):
         if value.imag != 0:
@@ -249,7 +249,7 @@ cdef int number_bytes(char* to, object value, int code) except -1:
         cell[1] = finite_in(value.imag, value, most, code)
         convert_one(to, code, cell, COMPLEX128)
     elif is_float(code):
-        cell[0] = finite_in(value, value, most, code)          # halves become infinite instead
+        cell[0] = finite_in(value, value, most, code)
         convert_one(to, code, cell, FLOAT64)
     else:
         if isinstance(value, float) and not isfinite(<double> value):
