@@ -81,7 +81,8 @@ def test_integers_wrap_around(name):
     (a, b), (ta, tb) = ours, theirs
     nonzero, t_nonzero = cygrad.where(b == 0, cygrad.ones_like(b), b), torch.where(tb == 0, torch.ones_like(tb), tb)
     for ours, theirs in (
-        (a + b, ta + tb), (a - b, ta - tb), (a * b, ta * tb), (-a, -ta), (abs(a), abs(ta)), (a // nonzero, ta // t_nonzero),
+        (a + b, ta + tb), (a - b, ta - tb), (a * b, ta * tb), (-a, -ta), (abs(a), abs(ta)),
+        (a // nonzero, ta // t_nonzero),
         (a % nonzero, ta % t_nonzero), (a < b, ta < tb), (a & b, ta & tb), (a ^ b, ta ^ tb), (~a, ~ta), (a**2, ta**2),
         (a / nonzero, ta / t_nonzero), (a.sum(), ta.sum()), (a.max(), ta.max()), (a.argmin(), ta.argmin()),
         (a.cumsum(0), ta.cumsum(0)), (a.prod(), ta.prod()), (cygrad.maximum(a, b), torch.maximum(ta, tb)),
@@ -102,7 +103,7 @@ def test_uint64_is_no_int64():
     assert x.double().tolist() == [0.0, 1.0, 2.0**63, 2.0**64]
     assert (x == top).tolist() == [False, False, False, True]
     assert x[-1].item() == top and repr(x[-1]) == f"tensor({top}, dtype=torch.uint64)"
-    with pytest.raises(RuntimeError, match="int64.*uint64|uint64.*int64"):
+    with pytest.raises(RuntimeError, match=r"int64.*uint64|uint64.*int64"):
         x + cygrad.tensor([1])
 
 
@@ -113,14 +114,14 @@ def test_halves_compute_in_float32(name):
     assert ones.sum().item() == torch.ones(5000, dtype=theirs).sum().item()
     assert ones.mean().item() == 1
     x, tx = pair([math.sin(i) for i in range(600)], name)
-    for f in (lambda l, v: v.exp(), lambda l, v: v.tanh(), lambda l, v: v.softmax(0), lambda l, v: v.sum(),
-              lambda l, v: v.reshape(20, 30).mean(1), lambda l, v: v.reshape(20, 30).amax(0), lambda l, v: v.std(),
-              lambda l, v: v.reshape(20, 30) @ v.reshape(30, 20), lambda l, v: v.reshape(20, 30).t().sum(0),
-              lambda l, v: v.norm(), lambda l, v: v.reshape(20, 30).logsumexp(1), lambda l, v: v.argmax(),
-              lambda l, v: l.dot(v, v), lambda l, v: v.cumsum(0), lambda l, v: v.reshape(20, 30).max(1)[1],
-              lambda l, v: v.log_softmax(0), lambda l, v: l.addmm(v[:20], v.reshape(20, 30), v.reshape(30, 20)),
-              lambda l, v: v.prod(), lambda l, v: l.isfinite(v / 0)):  # fmt: skip
-        same(f(cygrad, x), f(torch, tx), None)
+    matrix = x.reshape(20, 30), tx.reshape(20, 30)
+    for f in (lambda v: v.exp(), lambda v: v.tanh(), lambda v: v.softmax(0), lambda v: v.sum(), lambda v: v.std(),
+              lambda v: v.norm(), lambda v: v.argmax(), lambda v: v.dot(v), lambda v: v.cumsum(0), lambda v: v.prod(),
+              lambda v: v.log_softmax(0), lambda v: (v / 0).isfinite()):  # fmt: skip
+        same(f(x), f(tx), None)
+    for f in (lambda v: v.mean(1), lambda v: v.amax(0), lambda v: v @ v.t(), lambda v: v.t().sum(0),
+              lambda v: v.logsumexp(1), lambda v: v.max(1)[1], lambda v: v[:, :1].addmm(v, v.t())):  # fmt: skip
+        same(f(matrix[0]), f(matrix[1]), None)
 
 
 @pytest.mark.parametrize("name", ["float16", "bfloat16"])
@@ -146,13 +147,13 @@ def test_movement_is_blind_to_the_dtype(name):
     same(x[mask], tx[mask])
     same(x.t().contiguous(), tx.t().contiguous())
     same(x.masked_select(cygrad.tensor(mask).reshape(4, 1)), tx[torch.tensor(mask)].reshape(-1))
+    same(x.nonzero(), tx.double().nonzero() if name in WIDE_UNSIGNED else tx.nonzero())
     same(cygrad.cat([x, x.t().reshape(4, 6)]), torch.cat([tx, tx.t().reshape(4, 6)]))
-    same(x.nonzero(), tx.nonzero())
     y, ty = x.clone(), tx.clone()
     y[1:3, ::2] = x[:2, 1::2]
     ty[1:3, ::2] = tx[:2, 1::2]
     y[i[:2]] = x[:2]
-    ty[i[:2]] = tx[:2]
+    ty[2], ty[0] = tx[0], tx[1]
     same(y, ty)
     assert y.gather(1, index).tolist() == [[row[k] for k in (1, 0, 3)] for row in ty.tolist()]
     if name not in WIDE_UNSIGNED:
@@ -165,11 +166,9 @@ def test_movement_is_blind_to_the_dtype(name):
 @pytest.mark.parametrize("name", ALL)
 def test_numbers_in_and_out(name):
     kind, theirs = getattr(cygrad, name), getattr(torch, name)
-    for make in (lambda l, d: l.full((2, 3), 1, dtype=d), lambda l, d: l.zeros(3, dtype=d), lambda l, d: l.ones(2, dtype=d),
-                 lambda l, d: l.tensor([[1, 0], [True, 3]], dtype=d), lambda l, d: l.ones(2, dtype=d).fill_(True),
-                 lambda l, d: l.empty(0, dtype=d), lambda l, d: l.scalar_tensor(1, dtype=d)):  # fmt: skip
-        if "scalar_tensor" in make.__code__.co_names and not hasattr(cygrad, "scalar_tensor"):
-            continue
+    for make in (lambda lib, d: lib.full((2, 3), 1, dtype=d), lambda lib, d: lib.zeros(3, dtype=d),
+                 lambda lib, d: lib.ones(2, dtype=d), lambda lib, d: lib.tensor([[1, 0], [True, 3]], dtype=d),
+                 lambda lib, d: lib.ones(2, dtype=d).fill_(True), lambda lib, d: lib.empty(0, dtype=d)):  # fmt: skip
         same(make(cygrad, kind), make(torch, theirs))
     x, t = cygrad.tensor([1, 0], dtype=kind), torch.tensor([1, 0], dtype=theirs)
     assert x.tolist() == t.tolist() and type(x[0].item()) is type(t[0].item())
@@ -208,7 +207,10 @@ def test_numbers_that_do_not_fit_are_refused(name, value):
         assert x.tolist() == [0, 0]
 
 
-@pytest.mark.parametrize("name, value", [("float16", 1e6), ("float16", 65519.9), ("bfloat16", 3.4e38), ("float32", 1e39)])
+BEYOND = [("float16", 1e6), ("float16", 65519.9), ("bfloat16", 3.4e38), ("float32", 1e39)]
+
+
+@pytest.mark.parametrize("name, value", BEYOND)
 def test_numbers_beyond_a_floating_type_become_infinite_in_a_list_only(name, value):
     same(cygrad.tensor([value], dtype=getattr(cygrad, name)), torch.tensor([value], dtype=getattr(torch, name)))
     for lib in (cygrad, torch):
@@ -218,7 +220,8 @@ def test_numbers_beyond_a_floating_type_become_infinite_in_a_list_only(name, val
 
 @pytest.mark.parametrize("name, value", [
     ("uint8", -1), ("uint16", -200), ("uint32", -1), ("float16", 65504), ("float16", math.inf), ("float16", 1e-8),
-    ("bfloat16", 3.38e38), ("bfloat16", 65505), ("int8", 1.5), ("uint64", 2**64 - 1), ("bool", 1j), ("complex64", 1 + 2j)])
+    ("bfloat16", 3.38e38), ("bfloat16", 65505), ("int8", 1.5), ("uint64", 2**64 - 1), ("bool", 1j),
+    ("complex64", 1 + 2j)])  # fmt: skip
 def test_numbers_that_wrap_around_or_round(name, value):
     same(cygrad.tensor([value], dtype=getattr(cygrad, name)), torch.tensor([value], dtype=getattr(torch, name)))
     same(cygrad.zeros(2, dtype=getattr(cygrad, name)).fill_(value),
@@ -232,8 +235,8 @@ def test_the_default_dtype_decides_what_numbers_become(default):
         before = lib.get_default_dtype()
         lib.set_default_dtype(getattr(lib, default))
         try:
-            made = [lib.tensor(1.5), lib.tensor([1, 2.0]), lib.zeros(2), lib.arange(0, 1, 0.25), lib.tensor([1, 2]) * 0.5,
-                    lib.tensor([1, 2]) / 2, lib.full((1,), 2.5), lib.tensor([True]).exp()]
+            made = [lib.tensor(1.5), lib.tensor([1, 2.0]), lib.zeros(2), lib.arange(0, 1, 0.25),
+                    lib.tensor([1, 2]) * 0.5, lib.tensor([1, 2]) / 2, lib.full((1,), 2.5), lib.tensor([True]).exp()]
             made += [] if "float16" in default else [lib.tensor(1j)]
             found.append(([repr(x.dtype) for x in made], repr(made[0])))
         finally:

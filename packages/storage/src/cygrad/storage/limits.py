@@ -2,8 +2,13 @@
 
 from .core import dtype, get_default_dtype
 
-# significand bits, smallest and largest exponent of a floating type's normal numbers; decimal digits that it always keeps
-_FLOATING = {"float16": (11, -14, 15, 3), "bfloat16": (8, -126, 127, 2), "float32": (24, -126, 127, 6), "float64": (53, -1022, 1023, 15)}
+# Significand bits, smallest and largest exponent of normal numbers, decimal digits that are always kept.
+_FLOATING = {
+    "float16": (11, -14, 15, 3),
+    "bfloat16": (8, -126, 127, 2),
+    "float32": (24, -126, 127, 6),
+    "float64": (53, -1022, 1023, 15),
+}
 
 
 class _Limits:
@@ -53,8 +58,8 @@ class finfo(_Limits):
     ----------
     bits : int
     eps, max, min, tiny, smallest_normal, resolution : float
-        Distance of 1 to the next number; largest and most negative number; smallest positive one with all digits, twice;
-        a decimal step that every decade resolves.
+        Distance of 1 to the next number; largest and most negative number; smallest positive one with all digits,
+        under two names; a decimal step that every decade resolves.
     dtype : str
 
     Raises
@@ -69,7 +74,7 @@ class finfo(_Limits):
     def __init__(self, type: "dtype | None" = None) -> None:
         found = get_default_dtype() if type is None else _checked(type, "finfo")
         if not (found.is_floating_point or found.is_complex):
-            raise TypeError(f"torch.finfo() wants a floating or complex dtype, got {found!r}; torch.iinfo() knows integers")
+            raise TypeError(f"torch.finfo() wants a floating or complex dtype, got {found!r}: see torch.iinfo()")
         self._type = found
 
     @property
@@ -124,7 +129,7 @@ class iinfo(_Limits):
     def __init__(self, type: "dtype") -> None:
         found = _checked(type, "iinfo")
         if found.is_floating_point or found.is_complex or found.name == "bool":
-            raise TypeError(f"torch.iinfo() wants an integer dtype, got {found!r}; torch.finfo() knows floating ones")
+            raise TypeError(f"torch.iinfo() wants an integer dtype, got {found!r}: see torch.finfo()")
         self._type = found
 
     @property

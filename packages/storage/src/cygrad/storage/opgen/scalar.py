@@ -30,7 +30,7 @@ ELEMENT_TYPES = (
     ElementType("f32", "FLOAT32", "float", "float", 4),
     ElementType("f64", "FLOAT64", "double", "float", 8),
 )
-# Adapted types, which have no kernels printed for them: DTypeCode -> element type that they compute in (kernels/convert.h).
+# Adapted types have no kernels of their own: DTypeCode -> the element type that they compute in (kernels/convert.h).
 ADAPTED = {"FLOAT16": "f32", "BFLOAT16": "f32", "INT8": "i32", "INT16": "i32", "UINT16": "i32", "UINT32": "i64"}
 FLOAT_TYPES = tuple(t for t in ELEMENT_TYPES if t.kind == "float")
 KINDS = {"float": ("float",), "int": ("bool", "int"), "number": ("int", "float"), "all": ("bool", "int", "float"),
