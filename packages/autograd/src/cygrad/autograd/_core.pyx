@@ -65,6 +65,7 @@ include "args.pxi"        # what users may pass: checks and conversions
 include "construct.pxi"   # tensor(), zeros(), from_numpy() and so on
 include "indexing.pxi"    # x[...] and x[...] = v
 include "calls.pxi"       # public calls whose meaning depends on their arguments
+include "sorting.pxi"     # search in sorted tensors
 include "functions.pxi"   # generated: public functions
 include "tensor_class.pxi"  # class Tensor: tensor.pxi.in with the generated methods
 include "entry.pxi"       # backward() and grad()
@@ -76,3 +77,5 @@ __all__ = [
     "is_grad_enabled", "is_tensor", "isclose", "linspace", "manual_seed", "matmul", "max", "min", "movedim", "nonzero", "norm", "numel", "ones",
     "ones_like", "permute", "pow", "promote_types", "rand", "rand_like", "randint", "randn", "randn_like", "randperm", "reshape", "result_type",
     "set_default_dtype", "split", "squeeze", "stack", "std", "t", "tensor", "unbind", "var", "where", "zeros", "zeros_like"]
+
+__all__ += ["bucketize", "searchsorted"]

@@ -63,6 +63,14 @@ cdef Storage op_logcumsumexp(Meta* y, Meta* x, int64_t dim)
 # y[i] = x[i] + a[i] * y[i - 1]; reverse: its transpose, y[i] = x[i] + a[i + 1] * y[i + 1]
 cdef Storage op_recurrence(Meta* y, Meta* x, Meta* a, int64_t dim, bint reverse)
 
+# ---- sorting; all are stable, NaN is the largest number; (Storage of values, Storage of indices)
+cdef tuple op_sort(Meta* y, Meta* index, Meta* x, int64_t dim, bint descending, bint stable)
+cdef tuple op_topk(Meta* y, Meta* index, Meta* x, int64_t k, int64_t dim, bint largest, bint in_order)
+cdef tuple op_kthvalue(Meta* y, Meta* index, Meta* x, int64_t k, int64_t dim, bint keepdim)
+# contiguous arguments; sorter NULL or int64 in bounds' shape
+cdef Storage op_searchsorted(Meta* y, Meta* bounds, Meta* x, Meta* sorter, bint right, bint narrow)
+cdef Storage op_sort_rows(Meta* y, Meta* x)                   # of a contiguous matrix: the lexicographic order of rows
+
 # ---- linear algebra on BLAS (own OpenMP split; integer types through a plain loop)
 cdef Storage op_mm(Meta* y, Meta* a, Meta* b)
 cdef Storage op_bmm(Meta* y, Meta* a, Meta* b)

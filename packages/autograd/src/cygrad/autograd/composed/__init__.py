@@ -84,5 +84,6 @@ def publish(place, namespace):
 
 
 # Every module of compositions, each on a line of its own.
+from . import sorting
 
 add_methods(PLACES.get("method", {}))

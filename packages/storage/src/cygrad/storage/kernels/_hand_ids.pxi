@@ -33,4 +33,12 @@ cdef enum:
     H_MT_RENEW             # the state of the random generator; column float32, as the next two
     H_UNIT_FLOATS
     H_NORMAL_PAIRS
+    H_LOAD_KEYS            # sorting, column = integer of the key's width
+    H_STORE_KEYS
+    H_SORT_ITEMS
+    H_COUNT_DIGITS
+    H_MOVE_DIGITS
+    H_SELECT_ITEMS
+    H_SEARCH
+    H_SORT_ROWS
     N_HAND

@@ -279,7 +279,7 @@ def convert(row, p, x):
         case "float" | "number":
             return f"as_number({where})"
         case "flag":
-            return f"as_flag({where})"
+            return f"({name} is not None and as_flag({where}))" if p.default == "None" else f"as_flag({where})"
         case "dtype" | "castto":
             return f"code_or_none({name})"
         case "ints":
