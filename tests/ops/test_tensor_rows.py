@@ -106,7 +106,7 @@ def test_all_forms_agree(row):
         x = values[0].clone()
         assert getattr(x, row.name + "_")(*values[1:]) is x
         assert cygrad.equal(x, expected.to(x.dtype))
-    if "out" in row.api and "function" in row.api:
+    if row.out_form and "function" in row.api:
         outs = [cygrad.empty_like(e) for e in results(expected)]
         given = getattr(cygrad, row.name)(*values, out=tuple(outs) if len(outs) > 1 else outs[0])
         assert all(a is b for a, b in zip(results(given), outs, strict=True))

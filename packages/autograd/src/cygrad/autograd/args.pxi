@@ -247,13 +247,22 @@ cdef object finish(Tensor y, object out):
     return o
 
 
-def deliver(result, out):
+cdef object finish_exact(Tensor y, object out):
+    """`finish`, for operations whose `out` must have the dtype of the result."""
+    if isinstance(out, Tensor) and (<Tensor>out).m.dtype != y.m.dtype:
+        raise RuntimeError(f"Expected out tensor to have dtype {dtype_object(y.m.dtype)}, but got "
+                           f"{dtype_object((<Tensor>out).m.dtype)} instead")
+    return finish(y, out)
+
+
+def deliver(result, out, bint exact=False):
     """Writes a result to the tensor that the user gave as `out`; a tuple of results to a tuple of tensors."""
     if not isinstance(result, tuple):
-        return finish(<Tensor?>result, out)
+        return finish_exact(<Tensor?>result, out) if exact else finish(<Tensor?>result, out)
     if not isinstance(out, (tuple, list)) or len(out) != len(result):
         raise TypeError(f"argument 'out' must be tuple of {len(result)} Tensors, not {kind_of(out)}")
-    return type(out)([finish(<Tensor?>r, o) for r, o in zip(result, out)])
+    written = [finish_exact(<Tensor?>r, o) if exact else finish(<Tensor?>r, o) for r, o in zip(result, out)]
+    return type(result)(*written) if hasattr(result, "_fields") else type(out)(written)
 
 
 cdef int resize(Tensor o, const Meta* like) except -1:

@@ -16,30 +16,32 @@ def named_results(str name, tuple results):
     return getattr(result_types, name)(*results)
 
 
-def max(input=REQUIRED, dim=None, keepdim=False, *, other=None):
+def max(input=REQUIRED, dim=None, keepdim=False, *, other=None, out=None):
     """The largest element; with `dim`, (values, indices) along it; with a tensor, the larger of two elementwise."""
     cdef Tensor x = as_tensor_arg(input, "max", "input")
     if isinstance(dim, Tensor):
-        return op_maximum(x, <Tensor>dim)
+        return finish(op_maximum(x, <Tensor>dim), out)
     if other is not None:
-        return op_maximum(x, as_tensor_arg(other, "max", "other"))
+        return finish(op_maximum(x, as_tensor_arg(other, "max", "other")), out)
     if dim is None:
-        return numbered(op_max_all(x, full_mask(x), False), 1)
+        return finish(numbered(op_max_all(x, full_mask(x), False), 1), out)
     k = wrap_dim(as_index(dim, "max", "dim"), x.m.ndim)
-    return named_results("max", op_max_dim(x, k, as_flag(keepdim, "max", "keepdim")))
+    result = named_results("max", op_max_dim(x, k, as_flag(keepdim, "max", "keepdim")))
+    return result if out is None else deliver(result, out, True)
 
 
-def min(input=REQUIRED, dim=None, keepdim=False, *, other=None):
+def min(input=REQUIRED, dim=None, keepdim=False, *, other=None, out=None):
     """The smallest element; with `dim`, (values, indices) along it; with a tensor, the smaller of two elementwise."""
     cdef Tensor x = as_tensor_arg(input, "min", "input")
     if isinstance(dim, Tensor):
-        return op_minimum(x, <Tensor>dim)
+        return finish(op_minimum(x, <Tensor>dim), out)
     if other is not None:
-        return op_minimum(x, as_tensor_arg(other, "min", "other"))
+        return finish(op_minimum(x, as_tensor_arg(other, "min", "other")), out)
     if dim is None:
-        return numbered(op_min_all(x, full_mask(x), False), 1)
+        return finish(numbered(op_min_all(x, full_mask(x), False), 1), out)
     k = wrap_dim(as_index(dim, "min", "dim"), x.m.ndim)
-    return named_results("min", op_min_dim(x, k, as_flag(keepdim, "min", "keepdim")))
+    result = named_results("min", op_min_dim(x, k, as_flag(keepdim, "min", "keepdim")))
+    return result if out is None else deliver(result, out, True)
 
 
 cdef tuple dim_or_unbiased(object dim, object unbiased, str name):
@@ -60,38 +62,51 @@ cdef double correction_of(object unbiased, object correction, str name) except? 
     return 1.0 if correction is None else as_number(correction, name, "correction")
 
 
-def var(input=REQUIRED, dim=None, unbiased=None, keepdim=False, *, correction=None):
+def var(input=REQUIRED, dim=None, unbiased=None, keepdim=False, *, correction=None, out=None):
     """Variance over `dim`, with `correction` (default 1: unbiased) degrees of freedom taken off the count."""
     cdef Tensor x = as_tensor_arg(input, "var", "input")
     dim, unbiased = dim_or_unbiased(dim, unbiased, "var")
-    return op_variance(x, dims_mask(dim, x.m.ndim, "var"), correction_of(unbiased, correction, "var"),
-                       as_flag(keepdim, "var", "keepdim"))
+    return finish(op_variance(x, dims_mask(dim, x.m.ndim, "var"), correction_of(unbiased, correction, "var"),
+                              as_flag(keepdim, "var", "keepdim")), out)
 
 
-def std(input=REQUIRED, dim=None, unbiased=None, keepdim=False, *, correction=None):
+def std(input=REQUIRED, dim=None, unbiased=None, keepdim=False, *, correction=None, out=None):
     """Standard deviation over `dim`, with `correction` (default 1: unbiased) degrees of freedom taken off the count."""
     cdef Tensor x = as_tensor_arg(input, "std", "input")
     dim, unbiased = dim_or_unbiased(dim, unbiased, "std")
-    return op_deviation(x, dims_mask(dim, x.m.ndim, "std"), correction_of(unbiased, correction, "std"),
-                        as_flag(keepdim, "std", "keepdim"))
+    return finish(op_deviation(x, dims_mask(dim, x.m.ndim, "std"), correction_of(unbiased, correction, "std"),
+                               as_flag(keepdim, "std", "keepdim")), out)
 
 
-def norm(input=REQUIRED, p="fro", dim=None, keepdim=False, *, dtype=None):
-    """p-norm of the elements over `dim`; ``"fro"`` and None are the 2-norm."""
+def norm(input=REQUIRED, p="fro", dim=None, keepdim=False, out=None, dtype=None):
+    """p-norm of the elements over `dim`.
+
+    ``"fro"`` and None are the 2-norm, over at most two dimensions; ``"nuc"`` is the sum of the singular values of
+    matrices. See also ``linalg.norm``.
+    """
     cdef Tensor x = as_tensor_arg(input, "norm", "input")
-    cdef double order
-    if p is None or (isinstance(p, str) and p == "fro"):
-        order = 2.0
-    elif not isinstance(p, str):
+    cdef double order = 2
+    if isinstance(p, str):
+        named = isinstance(dim, (tuple, list)) and len(dim)
+        if p not in ("fro", "nuc"):
+            raise RuntimeError(f"norm(): argument 'p' must be a number, 'fro' or 'nuc', got {p!r}")
+        if named and len(dim) > 2:
+            raise RuntimeError(f"norm(): the order {p!r} takes one or two dimensions, got dim={dim}")
+        if p == "nuc":
+            from cygrad import linalg
+            return finish(linalg.matrix_norm(x, p, dim if named else tuple(range(x.m.ndim)) if dim is None else (dim,),
+                                             keepdim, dtype=dtype), out)
+    elif p is not None:
         order = as_number(p, "norm", "p")
-    else:
-        raise RuntimeError(f"norm(): argument 'p' must be a number or 'fro', got {p!r}")
     if dtype is not None:
+        if category(dtype_code(dtype)) < 2:
+            raise RuntimeError(f"linalg.vector_norm: dtype should be floating point or complex, but got {dtype}")
         x = op_cast(x, dtype_code(dtype))
     if category(x.m.dtype) < 2:
         raise RuntimeError("linalg.vector_norm: Expected a floating point tensor as input, got "
                            f"{dtype_object(x.m.dtype)}")
-    return op_vector_norm(x, order, dims_mask(dim, x.m.ndim, "norm"), as_flag(keepdim, "norm", "keepdim"))
+    return finish_exact(op_vector_norm(x, order, dims_mask(dim, x.m.ndim, "norm"), as_flag(keepdim, "norm", "keepdim")),
+                        out)
 
 
 def where(condition=REQUIRED, input=None, other=None):

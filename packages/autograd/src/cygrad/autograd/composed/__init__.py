@@ -5,9 +5,10 @@ table has ``tensor = "..."``. `composed` declares it once, with all places where
 """
 
 from functools import wraps
+from typing import get_args
 
 from .. import _core
-from .._core import RETURNS, add_methods, deliver, named_results
+from .._core import RETURNS, Tensor, add_methods, deliver, named_results
 
 # place -> name -> function; "function" is cygrad itself, "method" the class Tensor, all others are modules of cygrad
 PLACES = {}
@@ -21,7 +22,8 @@ def composed(places, name=None, returns=None):
     places : str
         Words, each a place where the operation appears: ``function`` (cygrad), ``method`` (Tensor, whose instance is
         the first argument), or a module of cygrad such as ``linalg``. ``out`` adds the keyword argument `out` (to all
-        but the method): a tensor, or a tuple for an operation of several results, that receives the result.
+        but the method): a tensor, or a tuple for an operation of several results, that receives the result;
+        ``out_same`` the same, if its dtype must be that of the result.
     name : str, optional
         Public name, where the function cannot have it.
     returns : str, optional
@@ -36,20 +38,64 @@ def composed(places, name=None, returns=None):
 
     def declare(function):
         public = name or function.__name__
+        plain = function
+        function = with_checks(function, public)
         if returns:
             where = words[0]
             kind = public if where in ("function", "method") else f"{where.replace('.', '_')}_{public}"
             RETURNS[kind] = tuple(returns.split())
             function = with_names(function, kind)
         for place in words:
-            if place != "out":
+            if place not in ("out", "out_same"):
                 found = PLACES.setdefault(place, {})
                 if public in found:
                     raise ValueError(f"{place} has {public!r} already")
-                found[public] = with_out(function) if "out" in words and place != "method" else function
-        return function
+                takes_out = {"out", "out_same"} & set(words) and place != "method"
+                found[public] = with_out(function, "out_same" in words) if takes_out else function
+        return plain
 
     return declare
+
+
+def with_checks(function, name):
+    """`function`, which says what is wrong with its arguments when it fails because one is of another type."""
+
+    @wraps(function)
+    def call(*args, **kwargs):
+        try:
+            return function(*args, **kwargs)
+        except (AttributeError, TypeError):
+            check_arguments(function, name, args, kwargs)
+            raise
+
+    return call
+
+
+def check_arguments(function, name, args, kwargs):
+    """Raise a TypeError that names the first argument whose type is not the annotated one."""
+    from inspect import signature
+
+    known = signature(function)
+    try:
+        given = known.bind_partial(*args, **kwargs).arguments      # missing ones are named by Python's own error
+    except TypeError as error:
+        raise TypeError(f"{name}(): {error}") from None
+    for word, value in given.items():
+        parameter = known.parameters[word]
+        kinds = get_args(parameter.annotation) or (parameter.annotation,)
+        for v in value if parameter.kind is parameter.VAR_POSITIONAL else (value,):
+            if set(kinds) <= _CHECKED and not any(fits(v, k) for k in kinds):
+                wanted = " or ".join(k.__name__ for k in kinds if k is not type(None))
+                raise TypeError(f"{name}(): argument '{word}' must be {wanted}, not {type(v).__name__}")
+
+
+_CHECKED = {Tensor, int, float, bool, str, type(None)}
+
+
+def fits(value, kind):
+    if kind is int:
+        return hasattr(value, "__index__") and not isinstance(value, bool)
+    return isinstance(value, (int, float) if kind is float else kind)
 
 
 def with_names(function, kind):
@@ -62,13 +108,13 @@ def with_names(function, kind):
     return call
 
 
-def with_out(function):
+def with_out(function, exact):
     """`function` with the keyword argument `out`."""
 
     @wraps(function)
     def call(*args, out=None, **kwargs):
         result = function(*args, **kwargs)
-        return result if out is None else deliver(result, out)
+        return result if out is None else deliver(result, out, exact)
 
     return call
 
@@ -84,6 +130,12 @@ def publish(place, namespace):
 
 
 # Every module of compositions, each on a line of its own.
-from . import sorting
+from . import (
+    counts,
+    differences,
+    order_statistics,
+    reductions,
+    sorting,
+)
 
 add_methods(PLACES.get("method", {}))

@@ -288,7 +288,7 @@ def convert(row, p, x):
 
 
 def def_lines(row, name, method):
-    """Head of a public function, the C name of its first input, and whether it takes `out`."""
+    """Head of a public function, the C name of its first input, and what `out` may be (`Row.out_form`)."""
     first = row.inputs[0]
     parts, star = [], False
     for p in row.params:
@@ -301,7 +301,7 @@ def def_lines(row, name, method):
     if row.alpha:
         parts += ([] if star else ["*"]) + ["object alpha=1"]
         star = True
-    out = "out" in row.api and not method
+    out = None if method else row.out_form
     if out:
         parts += ([] if star else ["*"]) + ["object out=None"]
     if method:
@@ -318,6 +318,9 @@ def def_lines(row, name, method):
             public = row.public_name(p)
             lines += [f"    cdef Dims d_{public}",
                       f"    parse_ints({public}, &d_{public}, \"{row.name}\", \"{public}\")"]
+    if out == "out_typed":
+        lines += ["    if out is not None and dtype is None:", "        dtype = dtype_object(as_tensor_arg(out, "
+                  f"\"{row.name}\", \"out\").m.dtype)"]
     return lines, "self" if method else "first", out
 
 
@@ -364,9 +367,10 @@ def public_text(row, name, method, in_place):
 def returned(expression, out, several=False):
     if not out:
         return f"return {expression}"
+    exact = ", True" if out != "out" else ""
     if several:
-        return f"return {expression} if out is None else deliver({expression}, out)"
-    return f"return finish({expression}, out)"
+        return f"return {expression} if out is None else deliver({expression}, out{exact})"
+    return f"return {'finish_exact' if exact else 'finish'}({expression}, out)"
 
 
 def in_place_lines(row, tensors):
@@ -425,7 +429,7 @@ def stub(row, name, method, in_place):
     if row.alpha:
         parts += ([] if star else ["*"]) + ["alpha: _Number = 1"]
         star = True
-    if "out" in row.api and not method:
+    if row.out_form and not method:
         parts += ([] if star else ["*"]) + ["out: Tensor | None = None"]
     result = "Tensor" if len(row.outputs) == 1 else f"tuple[{', '.join(['Tensor'] * len(row.outputs))}]"
     return f"def {name}({', '.join(parts)}) -> {result}: ..."

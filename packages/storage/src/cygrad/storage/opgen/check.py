@@ -1,10 +1,10 @@
 """Rules that every row of the op table keeps; the first breach raises `TableError` with file, row and reason."""
 import ast
 
-from .parse import NAMESPACES, names_in
+from .parse import NAMESPACES, OUT_FORMS, names_in
 from .scalar import KINDS, NotScalar, forward_kernel, gradient_kernel, kernels, row_types
 
-API = {"function", "method", "inplace", "out", "nn", "varargs", *NAMESPACES}
+API = {"function", "method", "inplace", *OUT_FORMS, "nn", "varargs", *NAMESPACES}
 TEST = {"low", "high", "ref"}
 GUARDS = {"divisor", "exponent", "nobool", "quotient", "range"}
 CONSTANTS = {"pi", "True", "False", "None"}

@@ -27,6 +27,7 @@ A row (see CONTRIBUTING.md for a walk through one)::
     returns = "values indices"   # several results: fields of the named tuple return_types.NAME (default: a plain tuple)
     py      = { b = "other" }    # public names of inputs; default: first tensor "input", second "other"
     api     = "function method inplace out"   # where it appears (default: pointwise all four, else function method);
+                                 # out_same: `out` has the result's dtype; out_typed: its dtype is the argument dtype;
                                  # the row linalg_det with api = "linalg" is cygrad.linalg.det, so also special and fft
     doc     = "..."              # first line of the docstring
     test    = { low = -6, high = 6, ref = "np.exp" }   # sample range, reference
@@ -46,6 +47,7 @@ TABLE = Path(__file__).resolve().parent.parent / "optable"
 NAMESPACES = ("linalg", "special", "fft")
 TENSOR_TYPES = ("t", "tn", "n", "mask", "tensors", "index")
 ARG_TYPES = ("int", "float", "number", "flag", "dim", "dims", "axis", "axes", "ints", "dtype", "castto", "str")
+OUT_FORMS = ("out", "out_same", "out_typed")
 KEYS = {"sig", "types", "out", "promote", "fwd", "fwd_bool", "fwd_int", "kernel", "meta", "tensor", "grad", "nondiff",
         "node", "py", "api", "doc", "test", "alpha", "hand", "guard", "refusal", "layout", "overload", "returns"}
 
@@ -107,6 +109,11 @@ class Row:
         if self.fwd:
             return "pointwise"
         return "kernel" if self.kernel else "view" if self.meta else "hand" if self.hand else "tensor"
+
+    @property
+    def out_form(self):
+        """The word of `api` that says what `out` may be, or None."""
+        return next((word for word in OUT_FORMS if word in self.api), None)
 
     def param(self, name):
         return next((p for p in self.params if p.name == name), None)
