@@ -77,6 +77,13 @@ def parity(session):
 
 
 @nox.session
+def array_api(session):
+    """Run the Python array API standard's own test suite, from GitHub; `nox -s array_api -- -k sort` runs a part of it."""
+    session.install(*PATHS, "numpy", "pytest", "pytest-json-report", "hypothesis", "ndindex")
+    session.run("python", "tests/array_api/run.py", str(Path(session.create_tmp(), "suite")), *session.posargs)
+
+
+@nox.session
 def lint(session):
     """Check style with ruff."""
     session.install("ruff")

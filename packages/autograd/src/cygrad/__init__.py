@@ -34,7 +34,7 @@ _sys.meta_path.append(_MissingPart)
 
 
 def __getattr__(name):
-    if name in ("fft", "linalg", "return_types", "signal", "special"):     # imported when first asked for
+    if name in ("array_api", "fft", "linalg", "return_types", "signal", "special"):     # imported when first asked for
         from importlib import import_module
 
         return import_module("." + name, __name__)

@@ -12,6 +12,7 @@ from cygrad.storage.limits import iinfo as iinfo
 from cygrad.storage.ops import Generator as Generator
 from cygrad.storage.typed import TypedStorage as TypedStorage
 
+from . import array_api as array_api
 from . import autograd as autograd
 from . import fft as fft
 from . import linalg as linalg

@@ -89,7 +89,7 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
     return t
 
 
-def _over(storage, sizes, strides, dtype):
+def over(storage, sizes, strides, dtype):
     return rebuild(Tensor, storage, dtype, tuple(sizes), strides, 0, False, None)
 
 
@@ -120,7 +120,7 @@ def from_dlpack(ext_tensor, *, device=None, copy=None):
     if type(ext_tensor).__name__ != "PyCapsule" and not hasattr(ext_tensor, "__dlpack__"):
         raise RuntimeError(f"from_dlpack received an invalid capsule: {type(ext_tensor).__name__} has no __dlpack__, "
                            "and is none")
-    t = _over(*storage_from_dlpack(ext_tensor, False if copy is False else None))
+    t = over(*storage_from_dlpack(ext_tensor, False if copy is False else None))
     return t.clone() if copy else t
 
 
@@ -154,7 +154,7 @@ def from_file(filename, shared=None, size=0, *, dtype=None, device=None, require
     if size < 0 or size * made.itemsize >= 1 << 63:
         raise RuntimeError(f"from_file(): {size} elements of file <{filename}> cannot be mapped")
     storage = storage_from_file(filename, bool(shared), size * made.itemsize)
-    return _over(storage, (size,), (1,), made.dtype).requires_grad_(requires_grad)
+    return over(storage, (size,), (1,), made.dtype).requires_grad_(requires_grad)
 
 
 # ---- methods of Tensor
@@ -214,6 +214,13 @@ def __array_namespace__(self, /, *, api_version=None):
     return array_api.__array_namespace__(api_version)
 
 
+def to_device(self, device, /, *, stream=None):
+    """On another device, by the array API standard's name."""
+    if stream is not None:
+        raise ValueError(f"to_device(): the CPU has no streams, got {stream!r}")
+    return self.to(Device(device))
+
+
 def __reversed__(self):
     """The tensor with its first dimension reversed."""
     return self.flip(0) if self.ndim else self
@@ -230,5 +237,5 @@ def share_memory_(self):
     return self
 
 
-add_methods({f.__name__: f for f in (
-    __dlpack__, __dlpack_device__, __array_wrap__, __array_namespace__, __reversed__, is_shared, share_memory_)})
+add_methods({f.__name__: f for f in (__dlpack__, __dlpack_device__, __array_wrap__, __array_namespace__, __reversed__,
+                                     is_shared, share_memory_, to_device)})
