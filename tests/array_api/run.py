@@ -27,8 +27,9 @@ def clone(folder):
         if done.returncode == 0 and commit:
             done = subprocess.run(["git", "-C", str(place), "checkout", "--quiet", commit])
         if done.returncode:
-            sys.exit(f"{url} could not be cloned into {place}: the suite comes from GitHub. On a machine without network "
-                     f"put a clone of it there by other means, with a clone of {SPECIFICATION} in its folder array-api.")
+            sys.exit(f"{url} could not be cloned into {place}: the suite comes from GitHub. On a machine without "
+                     f"network put a clone of it there by other means, with one of {SPECIFICATION} in its folder "
+                     "array-api.")
 
 
 def run(folder, options):

@@ -74,7 +74,8 @@ def test_statistics_differ_from_pytorchs(xp):
     """Divisors, dtypes of sums and results without pairs are the standard's."""
     x = xp.asarray([[1, 2], [3, 6]], dtype=xp.int32)
     assert xp.sum(x).dtype is xp.int64 and xp.sum(x, axis=0, keepdims=True).tolist() == [[4, 8]]
-    assert float(xp.var(xp.asarray([1.0, 3.0]))) == 1.0 and float(xp.std(xp.asarray([1.0, 3.0]), correction=1)) == 2 ** 0.5
+    y = xp.asarray([1.0, 3.0], dtype=xp.float64)
+    assert float(xp.var(y)) == 1.0 and float(xp.std(y, correction=1)) == 2 ** 0.5
     assert xp.max(x, axis=(0, 1)).item() == 6 and xp.argmax(x, axis=1).tolist() == [1, 1]
     assert xp.cumulative_sum(x, axis=1, include_initial=True).tolist() == [[0, 1, 3], [0, 3, 9]]
     with pytest.raises(ValueError, match="axis"):
@@ -89,7 +90,8 @@ def test_sets(torch, xp):
         pytest.skip("no sort yet")
     x = xp.asarray([[3.0, 1.0], [float("nan"), 3.0], [float("nan"), 1.0]])
     found = xp.unique_all(x)
-    assert found.values.tolist()[:2] == [1, 3] and found.counts.tolist() == [2, 2, 1, 1] == xp.unique_counts(x).counts.tolist()
+    assert found.values.tolist()[:2] == [1, 3]
+    assert found.counts.tolist() == [2, 2, 1, 1] == xp.unique_counts(x).counts.tolist()
     assert found.indices.tolist() == [1, 0, 2, 4] and found.inverse_indices.tolist() == [[1, 0], [2, 1], [3, 0]]
     assert xp.isin(x, xp.asarray([1.0])).tolist() == [[False, True], [False, False], [False, True]]
 
@@ -147,6 +149,8 @@ print("metrics agree")
 def test_scikit_learn_takes_tensors(tmp_path, torch, xp):
     """Estimators and metrics under array API dispatch give tensors that agree with NumPy's results."""
     pytest.importorskip("sklearn")
+    if not hasattr(torch.linalg, "svd"):
+        pytest.skip("no svd yet")
     lines = run_with_scipy(tmp_path, PROGRAM)
     assert lines == ["StandardScaler agrees", "MinMaxScaler agrees", "MaxAbsScaler agrees", "PCA agrees",
                      "LinearDiscriminantAnalysis agrees", "Ridge agrees", "metrics agree"]
@@ -174,6 +178,8 @@ for name, f in (("expit", special.expit), ("logsumexp", lambda x: special.logsum
 def test_scipy_takes_tensors(tmp_path, torch, xp):
     """SciPy's functions that take any array give tensors that agree with NumPy's results."""
     pytest.importorskip("scipy")
+    if not hasattr(torch, "sgn"):
+        pytest.skip("no sgn yet")
     lines = run_with_scipy(tmp_path, SCIPY_PROGRAM)
     assert len(lines) == 8 and all(line.endswith("agrees") for line in lines)
 
@@ -183,6 +189,7 @@ def run_with_scipy(tmp_path, program):
     script = tmp_path / "program.py"
     script.write_text(program)
     env = os.environ | {"SCIPY_ARRAY_API": "1", "OMP_WAIT_POLICY": "passive"}
-    child = subprocess.run([sys.executable, "-W", "ignore", str(script)], env=env, text=True, capture_output=True, timeout=300)
+    command = [sys.executable, "-W", "ignore", str(script)]
+    child = subprocess.run(command, env=env, text=True, capture_output=True, timeout=300)
     assert child.returncode == 0, child.stderr[-3000:]
     return child.stdout.strip().splitlines()

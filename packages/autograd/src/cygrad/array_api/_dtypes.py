@@ -1,6 +1,5 @@
 """Element types: kinds, promotion, limits."""
 
-import math
 from dataclasses import dataclass
 
 import cygrad
@@ -108,7 +107,7 @@ def can_cast(from_, to, /):
 
 @dataclass(frozen=True)
 class FloatLimits:
-    """What `finfo` gives."""
+    """What `finfo` gives: as `cygrad.finfo`, but with a dtype where that has its name."""
 
     bits: int
     eps: float
@@ -128,26 +127,13 @@ class IntLimits:
     dtype: DType
 
 
-# name: bits, digits of the mantissa without the leading one, largest exponent
-FORMATS = {"float16": (16, 10, 15), "bfloat16": (16, 7, 127), "float32": (32, 23, 127), "float64": (64, 52, 1023)}
-
-
 def finfo(type, /):
     """Limits of a floating type, or of the parts of a complex one."""
-    kind = of(type)
-    name = {"complex64": "float32", "complex128": "float64"}.get(kind.name, kind.name)
-    if name not in FORMATS:
-        raise TypeError(f"finfo(): a floating dtype is wanted, got {kind}")
-    bits, digits, top = FORMATS[name]
-    largest = math.ldexp(2 - 2.0**-digits, top)
-    return FloatLimits(bits, 2.0**-digits, largest, -largest, math.ldexp(1.0, 1 - top), getattr(cygrad, name))
+    x = cygrad.finfo(of(type))
+    return FloatLimits(x.bits, x.eps, x.max, x.min, x.smallest_normal, getattr(cygrad, x.dtype))
 
 
 def iinfo(type, /):
     """Limits of an integer type."""
-    kind = of(type)
-    if not is_kind(kind, "integral"):
-        raise TypeError(f"iinfo(): an integer dtype is wanted, got {kind}")
-    bits = 8 * kind.itemsize
-    low = -(1 << bits - 1) if kind.is_signed else 0
-    return IntLimits(bits, low + (1 << bits) - 1, low, kind)
+    x = cygrad.iinfo(of(type))
+    return IntLimits(x.bits, x.max, x.min, of(type))
