@@ -122,6 +122,8 @@ class Package:
         Generated file name -> place in the installed tree, for generated files that are shipped.
     flags : dict
         Module name -> compiler options, where the default ``-O2`` does not fit.
+    single : tuple of str
+        Kernel groups that are compiled for the base instruction set only.
     """
 
     name: str
@@ -130,6 +132,7 @@ class Package:
     generate: Callable | None = None
     data: dict[str, str] = field(default_factory=dict)
     flags: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    single: tuple[str, ...] = ()
 
     src = Path("src")
     generated = Path("build/gen")
@@ -147,8 +150,12 @@ class Package:
         }
 
     def kernel_groups(self) -> list[Path]:
-        """Each ``kernels/GROUP.pxi`` is compiled once per instruction set; an underscore in front marks an include."""
+        """Each ``kernels/GROUP.pxi`` is compiled once per instruction set (see `isas`); an underscore marks an include."""
         return sorted(p for p in self.src.rglob("kernels/*.pxi") if not p.name.startswith("_"))
+
+    def isas(self, group: Path) -> tuple[str, ...]:
+        """The instruction sets for which a group is compiled."""
+        return ("base",) if group.stem in self.single else tuple(ISAS)
 
     def extensions(self) -> list[Extension]:
         modules = [
@@ -157,7 +164,7 @@ class Package:
         ]
         for group in self.kernel_groups():
             folder = ".".join(group.parent.relative_to(self.src).parts)
-            for isa in ISAS:
+            for isa in self.isas(group):
                 shim = self.shims / f"_k_{group.stem}_{isa}.pyx"
                 modules.append(Extension(f"{folder}.{shim.stem}", [shim.as_posix()]))
         return modules
@@ -196,7 +203,7 @@ class Package:
     def write_sources(self) -> None:
         """Write the shims and run the op generator; unchanged files keep their time stamps."""
         for group in self.kernel_groups():
-            for isa in ISAS:
+            for isa in self.isas(group):
                 where = group.relative_to(self.src).as_posix()
                 text = f'# The kernels of {group.name} for the instruction set "{isa}".\ninclude "{where}"\n'
                 write_if_changed(self.shims / f"_k_{group.stem}_{isa}.pyx", text)

@@ -22,6 +22,8 @@ CODE = {"b8": 0, "u8": 1, "i32": 4, "i64": 5, "u64": 14, "f32": 8, "f64": 9}
 CASES = [(kernel, t) for kernel in KERNELS.values() for t in kernel.types]
 IDS = [f"{kernel.name}-{t.name}" for kernel, t in CASES]
 each_kernel = pytest.mark.parametrize(("kernel", "type"), CASES, ids=IDS)
+FREQUENT = [(kernel, t) for kernel, t in CASES if not kernel.row.rare]      # test_special.py tests the others
+each_frequent = pytest.mark.parametrize(("kernel", "type"), FREQUENT, ids=[f"{k.name}-{t.name}" for k, t in FREQUENT])
 each_isa = pytest.mark.parametrize("isa", dispatch.isas_available())
 LENGTHS = (0, 1, 2, 3, 15, 17, 64, 255, 256, 257, 1031)
 EXTREME_FLOATS = [0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, -1.0, 0.5, 2.5, -3.5, 89.0, -104.0, 710.0, -746.0]
@@ -67,7 +69,23 @@ def precisely(function, name=None):
     return call
 
 
+def round_to(x, decimals):
+    power = np.power(10.0, np.abs(np.float64(decimals))).astype(x.dtype)
+    return np.rint(x / power) * power if decimals < 0 else np.rint(x * power) / power
+
+
+def shift(f, none_left):
+    """NumPy's shift, where the number of bits is one; all others leave `none_left`."""
+    def call(a, b):
+        good = (b >= 0) & (b < 8 * a.dtype.itemsize)
+        return np.where(good, f(a, np.where(good, b, 0)), none_left(a)).astype(a.dtype)
+
+    return call
+
+
 REFERENCE = {
+    "round_to": round_to, "copysign": np.copysign, "signbit": np.signbit,
+    "shift_left": shift(np.left_shift, lambda a: 0), "shift_right": shift(np.right_shift, lambda a: -(a < 0)),
     "pi": math.pi, "where": np.where, "abs": np.abs, "sign": sign,
     "floordiv": np.floor_divide, "pymod": pymod, "cmod": np.fmod,
     "div_floor": np.floor_divide, "div_trunc": lambda a, b: np.trunc(a / b),
@@ -79,7 +97,7 @@ REFERENCE = {
     **{name: of_float(getattr(np, name)) for name in ("floor", "ceil", "rint", "trunc")},
     **{name: getattr(np, name) for name in ("isnan", "isinf", "isfinite")},
 }  # fmt: skip
-EXACT = {"where", "abs", "floor", "ceil", "rint", "trunc", "sign", "sqrt", "isnan", "isinf", "isfinite",
+EXACT = {"round_to", "copysign", "signbit", "where", "abs", "floor", "ceil", "rint", "trunc", "sign", "sqrt", "isnan", "isinf", "isfinite",
          "pymod", "cmod", "floordiv", "div_floor", "div_trunc"}  # fmt: skip
 
 
@@ -174,7 +192,7 @@ def strided(x, step):
 
 
 @each_isa
-@each_kernel
+@each_frequent
 def test_formula(kernel, type, isa):
     rng = np.random.default_rng(len(kernel.name))
     ordinary, mixed = samples(rng, kernel, type, 1000, extremes=0), samples(rng, kernel, type, 3000)

@@ -2,13 +2,13 @@
 
 import warnings
 
-from . import graph
+from . import graph, rows
 from ._core import Tensor, run_backward, run_grad
 from .function import Function, FunctionCtx
 from .grad_mode import enable_grad, no_grad, set_grad_enabled
 
 __all__ = ["Function", "FunctionCtx", "backward", "enable_grad", "grad", "gradcheck", "gradgradcheck", "graph",
-           "no_grad", "set_grad_enabled"]
+           "no_grad", "rows", "set_grad_enabled"]
 
 
 def _sequence(value, name):

@@ -28,6 +28,8 @@ cdef enum:
     GUARD_NOBOOL = 4
     GUARD_RANGE = 8
     GUARD_QUOTIENT = 16
+    GUARD_FLOATING = 32
+    GUARD_BOUNDS = 64
     READS_VALUES = 3           # guards that read integers before the loop
     SLOT_OUT = 3               # saved slot of an output; slots 0..2 are inputs
     MAXATTR = 5

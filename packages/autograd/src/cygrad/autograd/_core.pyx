@@ -68,6 +68,7 @@ include "calls.pxi"       # public calls whose meaning depends on their argument
 include "sorting.pxi"     # search in sorted tensors
 include "functions.pxi"   # generated: public functions
 include "tensor_class.pxi"  # class Tensor: tensor.pxi.in with the generated methods
+include "rare.pxi"        # rows of the table that are called by number or name
 include "entry.pxi"       # backward() and grad()
 include "function.pxi"    # custom Functions
 

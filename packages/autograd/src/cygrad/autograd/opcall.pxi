@@ -152,7 +152,8 @@ cdef inline Tensor unary(int op, Tensor x):
 
 cdef inline bint guarded(const OpInfo* o, Tensor a, Tensor b) noexcept:
     """Whether operands of one dtype that has a kernel need a look before the loop."""
-    return (o.guard & READS_VALUES and is_integral(a.m.dtype)) or (o.guard & GUARD_NOBOOL and (a.flags | b.flags) & TRUTH)
+    return ((o.guard & READS_VALUES and is_integral(a.m.dtype))
+            or (o.guard & (GUARD_NOBOOL | GUARD_BOUNDS) and (a.flags | b.flags) & TRUTH))
 
 
 cdef inline Tensor binary(int op, Tensor a, Tensor b):
@@ -262,6 +263,8 @@ cdef int compute_code(const OpInfo* o, Tensor a, Tensor b, Tensor c) except -1:
         code = common_code(o, a, b, c)
     else:
         code = result_code(a if o.kinds & 1 else None, b if o.kinds & 2 else None, c if o.kinds & 4 else None)
+        if o.kinds & 8 and code == BOOL:
+            code = INT64
     if (o.row[code] == NULL and not o.alike and category(code) < 2 and o.row[<int>FLOAT32] != NULL
             and o.row[<int>INT64] == NULL):
         code = default_dtype()           # a function of real numbers, given integers
@@ -379,6 +382,10 @@ cdef int check_guards(const OpInfo* o, int code, Tensor a, Tensor b, Tensor c, T
     if o.guard & GUARD_QUOTIENT and category(b.m.dtype) < 2 and category(c.m.dtype) < 2:
         raise RuntimeError(f"{name}: integer division is not supported, got {dtype_object(b.m.dtype)} and "
                            f"{dtype_object(c.m.dtype)}: convert one to a floating dtype")
+    if o.guard & GUARD_BOUNDS and code == BOOL and b.flags & WRAPPED:
+        refuse_dtype(o, BOOL)
+    if o.guard & GUARD_FLOATING and category(result_code(a, b, c)) < 2:
+        refuse_dtype(o, result_code(a, b, c))
     if o.guard & GUARD_RANGE:
         for t in (a, b, c):
             if t is not None and (<Tensor>t).flags & WRAPPED and (<Tensor>t).m.dtype != code:

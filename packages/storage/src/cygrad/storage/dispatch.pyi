@@ -4,7 +4,8 @@ from typing_extensions import Buffer
 
 ISAS: tuple[str, ...]
 GROUPS: tuple[str, ...]
-POINTWISE: str
+POINTWISE: tuple[str, ...]
+SINGLE: tuple[str, ...]
 CHOSEN: str
 KERNELS: Mapping[str, tuple[int, tuple[str, ...], tuple[str, ...]]]
 

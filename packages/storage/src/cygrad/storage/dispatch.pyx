@@ -40,7 +40,8 @@ cdef extern from *:
 ctypedef void (*Register)(void** table) noexcept
 
 ISAS = ("avx512", "avx2", "base")              # best first
-POINTWISE = "pointwise"                        # the other GROUPS are hand-written; together they fill the second table
+POINTWISE = ("pointwise", "special")           # the other GROUPS are hand-written; together they fill the second table
+SINGLE = ("special",)                          # groups that are compiled for the base instruction set only
 
 cdef void* pointwise_table[N_KERNELS * N_DTYPES]
 cdef void* hand_table[N_HAND * N_DTYPES]
@@ -59,7 +60,7 @@ cdef void* hand_kernel(int hid, int dtype) noexcept nogil:
 
 
 def module_name(group, isa):
-    return f"cygrad.storage.kernels._k_{group}_{isa}"
+    return f"cygrad.storage.kernels._k_{group}_{'base' if group in SINGLE else isa}"
 
 
 def isas_available():
@@ -70,7 +71,7 @@ def isas_available():
     tuple of str
     """
     runs = {"base": True, "avx2": cyg_has_avx2(), "avx512": cyg_has_avx512()}
-    return tuple(i for i in ISAS if runs[i] and find_spec(module_name(POINTWISE, i)) is not None)
+    return tuple(i for i in ISAS if runs[i] and find_spec(module_name("pointwise", i)) is not None)
 
 
 def isa():
@@ -106,7 +107,7 @@ def table_stamp():
 
 cdef int fill(void** table, str group, str isa) except -1:
     module = import_module(module_name(group, isa))
-    if group == POINTWISE and module.table_stamp() != TABLE_STAMP:
+    if group in POINTWISE and module.table_stamp() != TABLE_STAMP:
         raise ImportError(f"{module.__name__} was compiled for another op table than {__name__}: install cygrad-storage again")
     cdef size_t address = module.register_address()
     (<Register>address)(table)
@@ -123,10 +124,8 @@ cdef int check_complete() except -1:
 
 
 CHOSEN = choose()
-fill(pointwise_table, POINTWISE, CHOSEN)
 for _group in GROUPS:
-    if _group != POINTWISE:
-        fill(hand_table, _group, CHOSEN)
+    fill(&pointwise_table[0] if _group in POINTWISE else &hand_table[0], _group, CHOSEN)
 check_complete()
 
 
@@ -134,7 +133,7 @@ cdef Loop find_loop(str name, int dtype, str isa) except NULL:
     cdef void* table[N_KERNELS * N_DTYPES]
     cdef Loop loop
     memset(table, 0, sizeof(table))
-    fill(table, POINTWISE, CHOSEN if isa is None else isa)
+    fill(table, "special" if name in RARE else "pointwise", CHOSEN if isa is None else isa)
     loop = <Loop>table[<int>KERNELS[name][0] * N_DTYPES + dtype]
     if loop == NULL:
         raise TypeError(f"{name} has no kernel for dtype code {dtype}")

@@ -9,6 +9,7 @@ from typing import get_args
 
 from .. import _core
 from .._core import RETURNS, Tensor, add_methods, deliver, named_results
+from ..rows import ALIASES
 
 # place -> name -> function; "function" is cygrad itself, "method" the class Tensor, all others are modules of cygrad
 PLACES = {}
@@ -44,7 +45,6 @@ def composed(places, name=None, returns=None):
             where = words[0]
             kind = public if where in ("function", "method") else f"{where.replace('.', '_')}_{public}"
             RETURNS[kind] = tuple(returns.split())
-            function = with_names(function, kind)
         for place in words:
             if place not in ("out", "out_same"):
                 found = PLACES.setdefault(place, {})
@@ -122,7 +122,8 @@ def with_out(function, exact):
 def publish(place, namespace):
     """Put the operations of a place, of the op table too, into a module's namespace; returns their names."""
     rows = _core.GENERATED_PLACES.get(place, {})
-    found = {public: getattr(_core, name) for public, name in rows.items()} | PLACES.get(place, {})
+    found = {public: getattr(_core, name) for public, name in rows.items()}
+    found |= ALIASES.get(place, {}) | PLACES.get(place, {})
     for taken in found.keys() & namespace.keys():
         raise ValueError(f"{place} has {taken!r} from elsewhere: declare an operation in one place")
     namespace.update(found)
@@ -133,9 +134,11 @@ def publish(place, namespace):
 from . import (
     counts,
     differences,
+    elementwise,
     order_statistics,
     reductions,
     sorting,
+    windows,
 )
 
 add_methods(PLACES.get("method", {}))

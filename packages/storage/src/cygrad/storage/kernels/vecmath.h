@@ -75,6 +75,15 @@ VM T vm_power_##t(T a, T b) { \
     } \
     return (T)result; \
 }
+/* Shifts by less than 0 or by all bits and more: nothing is left but the sign. */
+#define VM_SHIFTS(T, U, t) \
+VM T vm_shift_left_##t(T a, T b) { return b < 0 || b >= (T)(8 * sizeof(T)) ? 0 : (T)((U)a << b); } \
+VM T vm_shift_right_##t(T a, T b) { return (T)(a >> (b < 0 || b >= (T)(8 * sizeof(T)) ? (T)(8 * sizeof(T) - 1) : b)); }
+VM_SHIFTS(int32_t, uint32_t, i32) VM_SHIFTS(int64_t, uint64_t, i64)
+VM uint8_t vm_shift_left_u8(uint8_t a, uint8_t b) { return b >= 8 ? 0 : (uint8_t)((uint32_t)a << b); }
+VM uint8_t vm_shift_right_u8(uint8_t a, uint8_t b) { return b >= 8 ? 0 : (uint8_t)(a >> b); }
+VM uint64_t vm_shift_left_u64(uint64_t a, uint64_t b) { return b >= 64 ? 0 : a << b; }
+VM uint64_t vm_shift_right_u64(uint64_t a, uint64_t b) { return b >= 64 ? 0 : a >> b; }
 VM_INTEGER(uint8_t, uint32_t, u8, 0)
 VM_INTEGER(int32_t, uint32_t, i32, INT32_MIN)
 VM_INTEGER(int64_t, uint64_t, i64, INT64_MIN)
@@ -115,6 +124,16 @@ VM int vm_isinf_##t(T x) { return vm_abs_##t(x) > vm_max_##t; } \
 VM int vm_isfinite_##t(T x) { return vm_abs_##t(x) <= vm_max_##t; } \
 VM T vm_sign_##t(T x) { return (x > 0 ? (T)1 : (T)0) - (x < 0 ? (T)1 : (T)0); } \
 VM T vm_sqrt_##t(T x) { return sqrt##f(x); }
+/* Rounded to d decimal places, which every element shares: the power is taken out of the loop. */
+#define VM_DECIMAL(T, t, f) \
+VM int vm_signbit_##t(T x) { return vm_bits_##t(x) >> (8 * sizeof(T) - 1) != 0; } \
+VM T vm_copysign_##t(T a, T b) { return copysign##f(a, b); } \
+VM T vm_round_to_##t(T x, T d) { \
+    T p = (T)pow(10.0, vm_abs_##t(d)); \
+    return d < 0 ? vm_rint_##t(x / p) * p : vm_rint_##t(x * p) / p; \
+}
+VM_DECIMAL(float, f32, f)
+VM_DECIMAL(double, f64, )
 VM_FLOATING(float, f32, f)
 VM_FLOATING(double, f64, )
 

@@ -239,6 +239,7 @@ def table_text(rows):
                     lines.append(f"    {o}.saves[{i}] = {saves_mask(row, p.name)}")
             counted = [row.promote] if row.promote in slots(row) else [p.name for p in row.inputs if p.type != "mask"]
             kinds = sum(1 << i for i, p in enumerate(row.inputs) if p.name in counted)
+            kinds |= 8 if row.promote == "number" else 0
             kinds |= sum(16 << i for i, p in enumerate(row.inputs) if p.type == "mask")
             lines.append(f"    {o}.kinds = {kinds}")
             lines.append(f"    {o}.out_bool = {int(row.out == 'bool')}")
@@ -360,6 +361,9 @@ def public_text(row, name, method, in_place):
         lines += ["    if alpha is not ONE and differs_from_one(alpha):", f"        {returned(scaled, out)}"]
     if row.returns:
         expression = f'named_results("{row.name}", {expression})'
+    if out and row.exact:
+        lines.append(f'    return finish_exact({expression}, out, "{row.name}")')
+        return "\n".join(lines) + "\n"
     lines.append(f"    {returned(expression, out, len(row.outputs) > 1)}")
     return "\n".join(lines) + "\n"
 
@@ -390,26 +394,46 @@ def in_place_lines(row, tensors):
     return lines
 
 
+def printed(rows):
+    """Rows whose public forms are printed; those of the others are made at import (autograd's rows.py)."""
+    return [r for r in rows.values() if not r.rare]
+
+
 def functions_text(rows):
-    return "\n\n".join(public_text(r, r.name, False, False) for r in rows.values() if "function" in r.api)
+    return "\n\n".join(public_text(r, r.name, False, False) for r in printed(rows) if "function" in r.api)
 
 
 def methods_text(rows):
-    parts = [public_text(r, r.name, True, False) for r in rows.values() if "method" in r.api]
-    parts += [public_text(r, r.name + "_", True, True) for r in rows.values() if "inplace" in r.api]
+    parts = [public_text(r, r.name, True, False) for r in printed(rows) if "method" in r.api]
+    parts += [public_text(r, r.name + "_", True, True) for r in printed(rows) if "inplace" in r.api]
     return indent("\n".join(parts), "    ")
 
 
 def elsewhere_text(rows):
     """Functions that modules above or beside the core show: nn.functional, linalg and so on."""
     places = {"nn", *NAMESPACES}
-    return "\n\n".join(public_text(r, r.name, False, False) for r in rows.values() if places & set(r.api))
+    return "\n\n".join(public_text(r, r.name, False, False) for r in printed(rows) if places & set(r.api))
+
+
+def rare_forms(rows):
+    """What rows.py makes public forms from: op id, name, one flag an input (may it be a number?), places, docstring."""
+    found = []
+    for row in rows.values():
+        if row.rare and row.api:
+            if row.args or len(row.inputs) > 2 or row.py or row.kind != "pointwise":
+                row.fail("a public rare row is pointwise, of one or two inputs without other names; wrap this one in a composition")
+            op = list(rows).index(row.name) + 1
+            found.append((op, row.name, tuple(p.type == "tn" for p in row.inputs), row.api, row.doc))
+    return found
 
 
 def public_names(rows):
     places = {place: {r.name.removeprefix(place + "_"): r.name for r in rows.values() if place in r.api}
               for place in NAMESPACES}
-    return (f"GENERATED_FUNCTIONS = {[r.name for r in rows.values() if 'function' in r.api]!r}\n"
+    aliases = [(alias, row.name) for row in rows.values() for alias in row.alias]
+    return (f"GENERATED_FUNCTIONS = {[r.name for r in printed(rows) if 'function' in r.api]!r}\n"
+            f"GENERATED_RARE = {rare_forms(rows)!r}\n"
+            f"GENERATED_ALIASES = {aliases!r}      # further name, name\n"
             f"GENERATED_PLACES = {places!r}      # module -> public name -> name here\n"
             f"GENERATED_RETURNS = {({r.name: tuple(r.returns.split()) for r in rows.values() if r.returns})!r}\n")
 
@@ -444,6 +468,19 @@ def stub_lines(rows):
     return module, methods
 
 
+def alias_lines(rows, template):
+    """Further names, as assignments: (names in ``__all__``, module lines, method lines)."""
+    module, methods = [], []
+    for row in rows.values():
+        for alias in (a for a in row.alias if "." not in a):
+            if "function" in row.api or f"\ndef {row.name}(" in template:
+                module.append((alias, f"{alias} = {row.name}"))
+            for form, word in (("", "method"), ("_", "inplace")):
+                if word in row.api or f"    def {row.name}{form}(" in template:
+                    methods.append(f"{alias}{form} = {row.name}{form}")
+    return [alias for alias, _ in module], [line for _, line in module], methods
+
+
 # What annotations of compositions are called among the methods of Tensor, of which some are named like types.
 _PLAIN = {"int": "_int", "float": "_float", "bool": "_bool", "dtype": "_dtype", "Number": "_Number"}
 
@@ -473,8 +510,9 @@ def method_stub(node, call):
 
 def stub_text(rows, template, composed=()):
     module, methods = stub_lines(rows)
-    methods += composed
-    public = [row.name for row in rows.values() if "function" in row.api]
+    names, more, further = alias_lines(rows, template)
+    module, methods = module + more, methods + further + list(composed)
+    public = [row.name for row in rows.values() if "function" in row.api] + names
     text = template.replace("# generated: functions", "\n".join([f"__all__ += {public!r}", *module]))
     return text.replace("    # generated: methods", "\n".join("    " + m for m in methods))
 

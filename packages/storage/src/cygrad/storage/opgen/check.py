@@ -1,12 +1,12 @@
 """Rules that every row of the op table keeps; the first breach raises `TableError` with file, row and reason."""
 import ast
 
-from .parse import NAMESPACES, OUT_FORMS, names_in
-from .scalar import KINDS, NotScalar, forward_kernel, gradient_kernel, kernels, row_types
+from .parse import NAMESPACES, OUT_FORMS, calls_in, names_in
+from .scalar import KINDS, PRIMITIVES, NotScalar, forward_kernel, gradient_kernel, kernels, row_types
 
 API = {"function", "method", "inplace", *OUT_FORMS, "nn", "varargs", *NAMESPACES}
 TEST = {"low", "high", "ref"}
-GUARDS = {"divisor", "exponent", "nobool", "quotient", "range"}
+GUARDS = {"bounds", "divisor", "exponent", "floating", "nobool", "quotient", "range"}
 CONSTANTS = {"pi", "True", "False", "None"}
 
 
@@ -55,12 +55,15 @@ def check_words(rows, row):
     if row.alpha is not None and row.alpha not in rows:
         row.fail(f"alpha names the row {row.alpha!r}, which does not exist")
     inputs = {p.name for p in row.inputs}
-    if row.promote not in (None, "alike", *inputs):
+    if row.promote not in (None, "alike", "number", *inputs):
         row.fail(f"promote names {row.promote!r}, which is no input")
     if row.returns is not None and len(row.returns.split()) != len(row.outputs):
         row.fail(f"returns names {row.returns!r} for {len(row.outputs)} outputs")
     if row.overload not in (None, *(p.name for p in row.params)):
         row.fail(f"overload names {row.overload!r}, which is no parameter")
+    for word in row.alias:
+        if "." in word and word.partition(".")[0] not in NAMESPACES:
+            row.fail(f"alias {word!r}: modules are {', '.join(NAMESPACES)}")
     for name in set(row.py) - {p.name for p in row.params}:
         row.fail(f"py renames {name!r}, which is no parameter")
     names = [p.name for p in row.params] + row.outputs
@@ -107,13 +110,17 @@ def check_scalar(rows, row):
         forward = forward_kernel(row)
         for t in forward.types:
             forward.reading(rows, t)
-        for name in row.grad:
+        for name in row.grad if row.fused else ():
             kernel = gradient_kernel(row, name)
             for t in kernel.types:
                 kernel.reading(rows, t)
     except (NotScalar, SyntaxError, ArithmeticError) as error:
         row.fail(str(error))
     check_no_cycle(rows, row, (row.name,))
+    for name in {n for formula in row.fwd.values() for n in calls_in(formula)} - {"where", "conj"}:
+        elsewhere = PRIMITIVES[name].rare > row.rare if is_primitive(name) else rows[name].rare != row.rare
+        if elsewhere:
+            row.fail(f"{name!r} is compiled in the other group of kernels")
 
 
 def check_no_cycle(rows, row, path):
@@ -127,6 +134,4 @@ def check_no_cycle(rows, row, path):
 
 
 def is_primitive(name):
-    from .scalar import PRIMITIVES
-
     return name == "where" or name in PRIMITIVES

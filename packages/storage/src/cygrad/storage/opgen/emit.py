@@ -10,20 +10,21 @@ HEAD = "# Printed by opgen from the op table; edit optable/*.toml instead.\n"
 ARGUMENTS = "(char** p, const int64_t* st, int64_t n, const double* attr) noexcept nogil"
 
 
-def primitives_text():
-    """Declarations of vecmath.h."""
-    lines = ['cdef extern from "vecmath.h" nogil:']
+def primitives_text(rare=False):
+    """Declarations of vecmath.h, or of special.h."""
+    lines = [f'cdef extern from "{"special" if rare else "vecmath"}.h" nogil:']
     for t in ELEMENT_TYPES:
-        lines.append(f"    {t.c} vm_where_{t.name}(bint c, {t.c} a, {t.c} b) noexcept")
+        if not rare:
+            lines.append(f"    {t.c} vm_where_{t.name}(bint c, {t.c} a, {t.c} b) noexcept")
         for name, p in PRIMITIVES.items():
-            if t.kind in p.kinds:
+            if t.kind in p.kinds and p.rare == rare:
                 result = "bint" if p.result == "truth" else t.c
                 args = ", ".join([t.c] * p.arity)
                 lines.append(f"    {result} vm_{name}_{t.name}({args}) noexcept")
                 if p.near and t.kind == "float":
                     lines.append(f"    {result} vm_near_{name}_{t.name}({args}) noexcept")
                     lines.append(f"    bint vm_far_{name}_{t.name}({args}) noexcept")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "    pass"]) + "\n"
 
 
 def element_text(rows, kernel, type):
@@ -118,10 +119,11 @@ def loop_names(rows, found):
     return names
 
 
-def pointwise_text(rows, found):
-    """Everything that kernels/pointwise.pxi includes."""
+def pointwise_text(rows, found, rare=False):
+    """Everything that kernels/pointwise.pxi includes, or kernels/special.pxi of the rare rows."""
+    found = [k for k in found if k.row.rare == rare]
     names = loop_names(rows, found)
-    parts = [HEAD, primitives_text()]
+    parts = [HEAD, primitives_text(), primitives_text(rare=True) if rare else ""]
     for kernel in found:
         shared = [t for t in kernel.types if names[kernel.name, t.name] != f"{kernel.name}_{t.name}"]
         parts.append(f"# {kernel.name}: " + "; ".join(dict.fromkeys(f for _, f in kernel.formulas)) + "\n")
@@ -149,7 +151,7 @@ static void c_through_##id##_##code(char** p, const int64_t* st, int64_t n, cons
 """
 
 
-def through_text(found):
+def through_text(found, rare=False):
     """C header with the loops of adapted types, a line each, and the function that enters them beside the others.
 
     C, because Cython would spend its time on thousands of functions of one line.
@@ -157,7 +159,7 @@ def through_text(found):
     lines = [THROUGH.format(count=len(found))]
     enter = ["static void c_register_through(void** table) {", "    memcpy(c_kernels, table, sizeof(c_kernels));"]
     for i, kernel in enumerate(found):
-        for code in kernel.adapted:
+        for code in kernel.adapted if kernel.row.rare == rare else ():
             lines.append(f"C_KERNEL({i}, C_{code}, {len(kernel.operands) + 1}, {kernel.truths})")
             enter.append(f"    table[{i} * C_COLUMNS + C_{code}] = (void*)c_through_{i}_C_{code};")
     return "\n".join([*lines, "", *enter, "}"]) + "\n"
@@ -175,7 +177,8 @@ def ids_text(found):
 def names_text(found):
     """For dispatch: groups of kernel modules; name and operands of every kernel, with a bit for each dtype it has."""
     groups = sorted(p.stem for p in (TABLE.parent / "kernels").glob("[!_]*.pxi"))
-    lines = [HEAD + f"GROUPS = {tuple(groups)!r}", "KERNELS = {  # name: (id, operands, scalar arguments)"]
+    lines = [HEAD + f"GROUPS = {tuple(groups)!r}", f"RARE = {[k.name for k in found if k.row.rare]!r}"]
+    lines.append("KERNELS = {  # name: (id, operands, scalar arguments)")
     lines += [f'    "{k.name}": ({i}, {tuple(n for n, _ in k.operands)!r}, {k.attrs!r}),' for i, k in enumerate(found)]
     lines += ["}", f"cdef uint32_t[{len(found)}] DECLARED"]
     for k in found:
@@ -217,6 +220,8 @@ def write_storage(out_dir):
         write_if_changed(out / "kernel_names.pxi", names_text(found)),
         write_if_changed(out / "pointwise_loops.pxi", pointwise_text(rows, found)),
         write_if_changed(out / "pointwise_through.h", through_text(found)),
+        write_if_changed(out / "special_loops.pxi", pointwise_text(rows, found, rare=True)),
+        write_if_changed(out / "special_through.h", through_text(found, rare=True)),
     ]
 
 
@@ -226,7 +231,7 @@ def show(name):
     if name not in rows:
         raise KeyError(f"no row {name!r} in the op table")
     mine = [k for k in kernels(rows) if k.row.name == name]
-    names = loop_names(rows, kernels(rows))
+    names = loop_names(rows, [k for k in kernels(rows) if k.row.rare == rows[name].rare])
     parts = []
     for kernel in mine:
         parts.append(f"# {kernel.id}: " + "; ".join(dict.fromkeys(f for _, f in kernel.formulas)) + "\n")

@@ -4,11 +4,14 @@ A row (see CONTRIBUTING.md for a walk through one)::
 
     [name]                       # the public name
     sig     = "x, dim:dims=None, keepdim:bool=False, *, dtype:dtype=None -> y"
-    types   = "float"            # dtypes it has kernels for: float | int (bool and integers) | number (no bool) | all,
+    types   = "float"            # dtypes it has kernels for: float | int (bool and integers) | integer (no bool) |
+                                 # number (no bool) | all,
                                  # and "complex" beside one of them
     out     = "bool"             # dtype of the result when it is not that of the inputs
     promote = "x"                # the result has x's dtype (default: PyTorch's promotion over all tensors); "alike":
-                                 # all tensors have one dtype, integers do not become floats
+                                 # all tensors have one dtype, integers do not become floats; "number": as beside an
+                                 # int, so bool becomes int64
+    exact   = true               # an out= tensor has the result's dtype, others are refused
     layout  = "contiguous"       # pointwise: the result is row-major (default: in the inputs' common layout)
     fwd     = "1 / (1 + exp(-x))"  # pointwise: one formula an element; fwd_bool / fwd_int: another one for these dtypes
     kernel  = "sum"              # or: the hand-written storage function op_sum
@@ -19,18 +22,25 @@ A row (see CONTRIBUTING.md for a walk through one)::
     nondiff = "boolean"          # why there is no gradient, where there is none
     guard   = "divisor range"    # checked before the loop. divisor: no integer as second input is 0; exponent: no
                                  # integer number there is negative; nobool: no input is bool; quotient: second and
-                                 # third input are not both integers; range: numbers fit the dtype of the result
+                                 # third input are not both integers; floating: integers are refused,
+                                 # not converted; bounds: no number bounds a bool tensor; range: numbers fit the
+                                 # dtype of the result
     refusal = "TypeError: ..."   # pointwise: raised for a dtype without kernel (default: NotImplementedError)
     alpha   = "add_scaled"       # the row that a factor on the second input selects
     node    = "Mul"              # name of the graph node without "Backward0" (default: the name in CamelCase)
     overload = "dim"             # node names end in 1, not 0, where this argument is given, or this input is a tensor
     returns = "values indices"   # several results: fields of the named tuple return_types.NAME (default: a plain tuple)
     py      = { b = "other" }    # public names of inputs; default: first tensor "input", second "other"
+    alias   = "absolute special.x"   # further names: with all forms that the name itself has, or the function of a module
+    fused   = false              # gradients have no kernels of their own: the tensor reading computes them
     api     = "function method inplace out"   # where it appears (default: pointwise all four, else function method);
                                  # out_same: `out` has the result's dtype; out_typed: its dtype is the argument dtype;
                                  # the row linalg_det with api = "linalg" is cygrad.linalg.det, so also special and fft
     doc     = "..."              # first line of the docstring
     test    = { low = -6, high = 6, ref = "np.exp" }   # sample range, reference
+
+Rows of special.toml are rare ones, kept cheap to build: their kernels are compiled once, not for each instruction set,
+may call the functions of kernels/special.h, and have no fused gradients; their public forms are made at import.
 
 Inputs without a type are tensors; `tn` is a tensor or a number, `n` a number or a 0-d tensor; `bool` on an input before
 the first argument with a default is a tensor of bool. Arguments: int, float, number, flag, dim, dims, axis (one
@@ -44,12 +54,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 TABLE = Path(__file__).resolve().parent.parent / "optable"
+RARE = "special"
 NAMESPACES = ("linalg", "special", "fft")
 TENSOR_TYPES = ("t", "tn", "n", "mask", "tensors", "index")
 ARG_TYPES = ("int", "float", "number", "flag", "dim", "dims", "axis", "axes", "ints", "dtype", "castto", "str")
 OUT_FORMS = ("out", "out_same", "out_typed")
 KEYS = {"sig", "types", "out", "promote", "fwd", "fwd_bool", "fwd_int", "kernel", "meta", "tensor", "grad", "nondiff",
-        "node", "py", "api", "doc", "test", "alpha", "hand", "guard", "refusal", "layout", "overload", "returns"}
+        "node", "py", "api", "doc", "test", "alpha", "hand", "guard", "refusal", "layout", "overload", "returns", "alias",
+        "fused", "exact"}
 
 
 class TableError(ValueError):
@@ -94,6 +106,9 @@ class Row:
     layout: str | None
     overload: str | None
     returns: str | None
+    alias: tuple
+    fused: bool
+    exact: bool
     test: dict = field(default_factory=dict)
 
     @property
@@ -114,6 +129,10 @@ class Row:
     def out_form(self):
         """The word of `api` that says what `out` may be, or None."""
         return next((word for word in OUT_FORMS if word in self.api), None)
+
+    @property
+    def rare(self):
+        return self.file == RARE
 
     def param(self, name):
         return next((p for p in self.params if p.name == name), None)
@@ -191,6 +210,8 @@ def parse_row(name, file, raw):
     return Row(name=name, file=file, params=params, outputs=outputs, types=raw.get("types", "all"), fwd=fwd,
                grad=raw.get("grad", {}), node=raw.get("node", camel(name)), py=raw.get("py", {}),
                api=tuple(raw.get("api", default_api).split()), doc=raw["doc"], test=raw.get("test", {}),
+               alias=tuple(raw.get("alias", "").split()), fused=raw.get("fused", file != RARE),
+               exact=raw.get("exact", False),
                **{key: raw.get(key) for key in optional})
 
 

@@ -34,7 +34,7 @@ ELEMENT_TYPES = (
 ADAPTED = {"FLOAT16": "f32", "BFLOAT16": "f32", "INT8": "i32", "INT16": "i32", "UINT16": "i32", "UINT32": "i64"}
 FLOAT_TYPES = tuple(t for t in ELEMENT_TYPES if t.kind == "float")
 KINDS = {"float": ("float",), "int": ("bool", "int"), "number": ("int", "float"), "all": ("bool", "int", "float"),
-         "complex": ("complex",)}
+         "complex": ("complex",), "integer": ("int",)}
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,7 @@ class Primitive:
     kinds: tuple           # of the element types that have it
     result: str = "value"  # value: of the element type; truth: a C truth value
     heavy: bool = False    # slow or branching outside a vector loop: strided operands are better gathered into blocks
+    rare: bool = False     # a function of special.h, for rows of special.toml
     near: bool = False     # vecmath.h has a vector form for floats, vm_near_, of all arguments but those of vm_far_
 
 
@@ -55,6 +56,18 @@ PRIMITIVES = {
     **{name: Primitive(1, _ALL, "truth") for name in ("isnan", "isinf", "isfinite")},
     **{name: Primitive(2, _NUMBER, heavy=True, near=True) for name in ("floordiv", "pymod", "cmod")},
     "power": Primitive(2, _NUMBER, heavy=True),
+    "copysign": Primitive(2, _FLOAT),
+    "signbit": Primitive(1, _FLOAT, "truth"),
+    "round_to": Primitive(2, _FLOAT, heavy=True),
+    **{name: Primitive(2, ("int",)) for name in ("shift_left", "shift_right")},
+    # special.h
+    **{name: Primitive(1, _FLOAT, heavy=True, rare=True) for name in (
+        "exp2", "log2", "log10", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "erfc", "erfcx",
+        "erfinv", "ndtr", "log_ndtr", "ndtri", "lgamma", "digamma", "mantissa", "exponent", "j0", "j1", "y0", "y1",
+        "i0", "i0e", "i1", "i1e", "k0", "k0e", "k1", "k1e")},
+    **{name: Primitive(2, _FLOAT, heavy=True, rare=True) for name in (
+        "atan2", "hypot", "nextafter", "polygamma", "zeta", "igamma", "igammac")},
+    **{name: Primitive(2, ("int",), heavy=True, rare=True) for name in ("gcd", "lcm")},
 }
 _FOLDED = {"sqrt": math.sqrt, "exp": math.exp, "log": math.log}
 _ARITHMETIC = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*"}
@@ -352,14 +365,14 @@ def gradient_plan(rows, row, name):
     -------
     tuple
         ``("pass", None)`` for g itself, ``("constant", value)``, ``("kernel", Kernel)``, where minus g is the kernel
-        of ``neg``, or ``("tensor", None)`` in rows that are not pointwise: only the tensor reading can compute it.
+        of ``neg``, or ``("tensor", None)`` in rows that are not pointwise or not fused: the tensor reading computes it.
     """
     node = ast.parse(row.grad[name], mode="eval").body
     if isinstance(node, ast.Name) and node.id == "g":
         return "pass", None
     if constant(node) is not None:
         return "constant", constant(node)
-    if row.kind != "pointwise":
+    if row.kind != "pointwise" or not row.fused:
         return "tensor", None
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and ast.unparse(node.operand) == "g":
         return "kernel", forward_kernel(rows["neg"])

@@ -1,0 +1,359 @@
+"""Elementwise operations that take arguments of their own, give several results or are made of others."""
+
+import math
+
+from cygrad.storage.core import dtypes
+
+from .. import _core
+from .._core import Tensor, finish_exact, row_call
+from ..rows import ALIASES
+from . import composed
+
+LARGEST = {
+    "float16": 65504.0,
+    "bfloat16": 3.3895313892515355e38,
+    "float32": 3.4028234663852886e38,
+    "float64": 1.7976931348623157e308,
+}
+
+
+def tensor_arg(x, name, arg="input"):
+    if not isinstance(x, Tensor):
+        raise TypeError(f"{name}(): argument '{arg}' must be Tensor, not {type(x).__name__}")
+    return x
+
+
+def whole_arg(n, name, arg):
+    if isinstance(n, bool) or not hasattr(n, "__index__"):
+        raise TypeError(f"{name}(): argument '{arg}' must be int, not {type(n).__name__}")
+    return n.__index__()
+
+
+def dtype_name(x):
+    return str(x.dtype).rpartition(".")[2]
+
+
+@composed("function method")
+def positive(input: Tensor) -> Tensor:
+    """``+input``: the tensor itself.
+
+    Raises
+    ------
+    RuntimeError
+        The tensor is of bool.
+    """
+    return +tensor_arg(input, "positive")
+
+
+@composed("function")
+def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The complex conjugate, as numbers in memory; a tensor of real numbers itself."""
+    tensor_arg(input, "conj_physical")
+    return finish_exact(input.conj() if dtype_name(input).startswith("complex") else input, out, "conj_physical")
+
+
+@composed("method", name="conj_physical")
+def conj_physical_method(self: Tensor) -> Tensor:
+    """See `conj_physical`."""
+    return conj_physical(self)
+
+
+@composed("method", name="conj_physical_")
+def conj_physical_in_place(self: Tensor) -> Tensor:
+    """`conj_physical`, in place."""
+    return self.copy_(self.conj()) if dtype_name(self).startswith("complex") else self
+
+
+@composed("method")
+def __rdiv__(self: Tensor, other: Tensor) -> Tensor:
+    """``other / self``, by the name that Python 2 had for it."""
+    return _core.mul(self.reciprocal(), other)
+
+
+@composed("function method")
+def isreal(input: Tensor) -> Tensor:
+    """Where elements have no imaginary part: everywhere in tensors of real dtypes."""
+    if dtype_name(tensor_arg(input, "isreal")).startswith("complex"):
+        return _core.eq(input.imag, 0)
+    return _core.ones_like(input, dtype=dtypes["bool"])
+
+
+def rounding(x, decimals, target, name):
+    tensor_arg(x, name)
+    decimals = whole_arg(decimals, name, "decimals")
+    return row_call("round_decimals", (x,), (decimals,), target) if decimals else row_call("round_even", (x,), (), target)
+
+
+@composed("function")
+def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Tensor:
+    """The nearest integer, or number of `decimals` decimal places (before the point where negative); halves go to the even
+    one.
+
+    Parameters
+    ----------
+    input : Tensor
+    decimals : int
+        Only for floating dtypes.
+    out : Tensor, optional
+        Of the same dtype.
+    """
+    return finish_exact(rounding(input, decimals, None, "round"), out, "round")
+
+
+@composed("special", name="round")
+def special_round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Tensor:
+    """`cygrad.round` of floating dtypes."""
+    if not tensor_arg(input, "round").is_floating_point():
+        raise NotImplementedError(f"special.round: not implemented for {input.dtype}")
+    return round(input, decimals=decimals, out=out)
+
+
+@composed("method", name="round")
+def round_method(self: Tensor, *, decimals: int = 0) -> Tensor:
+    """See `round`."""
+    return rounding(self, decimals, None, "round")
+
+
+@composed("method", name="round_")
+def round_in_place(self: Tensor, *, decimals: int = 0) -> Tensor:
+    """`round`, in place."""
+    return rounding(self, decimals, self, "round_")
+
+
+def without_nonfinite(x, nan, posinf, neginf, target, name):
+    largest = LARGEST.get(dtype_name(tensor_arg(x, name)), 0.0)
+    high = largest if posinf is None else posinf
+    low = -largest if neginf is None else neginf
+    if not largest:  # integers have nothing to replace
+        high = low = nan = 0
+    return row_call("nonfinite_to_num", (x, high, low), (0.0 if nan is None else nan,), target)
+
+
+@composed("function")
+def nan_to_num(
+    input: Tensor,
+    nan: float | None = 0.0,
+    posinf: float | None = None,
+    neginf: float | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """NaN replaced by `nan`, infinities by `posinf` and `neginf`, by default the dtype's largest and smallest numbers."""
+    return finish_exact(without_nonfinite(input, nan, posinf, neginf, None, "nan_to_num"), out, "nan_to_num")
+
+
+@composed("method", name="nan_to_num")
+def nan_to_num_method(
+    self: Tensor, nan: float | None = 0.0, posinf: float | None = None, neginf: float | None = None
+) -> Tensor:
+    """See `nan_to_num`."""
+    return without_nonfinite(self, nan, posinf, neginf, None, "nan_to_num")
+
+
+@composed("method", name="nan_to_num_")
+def nan_to_num_in_place(
+    self: Tensor, nan: float | None = 0.0, posinf: float | None = None, neginf: float | None = None
+) -> Tensor:
+    """`nan_to_num`, in place."""
+    return without_nonfinite(self, nan, posinf, neginf, self, "nan_to_num_")
+
+
+def log_odds(x, eps, target, name):
+    tensor_arg(x, name)
+    if eps is None or eps < 0:
+        return row_call("logit_plain", (x,), (), target)
+    return row_call("logit_clamped", (x,), (eps,), target)
+
+
+@composed("function special out")
+def logit(input: Tensor, eps: float | None = None) -> Tensor:
+    """``log(input / (1 - input))``, of elements clamped to ``[eps, 1 - eps]`` where `eps` is given."""
+    return log_odds(input, eps, None, "logit")
+
+
+@composed("method", name="logit")
+def logit_method(self: Tensor, eps: float | None = None) -> Tensor:
+    """See `logit`."""
+    return log_odds(self, eps, None, "logit")
+
+
+@composed("method", name="logit_")
+def logit_in_place(self: Tensor, eps: float | None = None) -> Tensor:
+    """`logit`, in place."""
+    return log_odds(self, eps, self, "logit_")
+
+
+@composed("function method out", returns="mantissa exponent")
+def frexp(input: Tensor) -> tuple[Tensor, Tensor]:
+    """The parts of ``mantissa * 2 ** exponent``, with 1/2 <= |mantissa| < 1, the exponents as int32.
+
+    Raises
+    ------
+    RuntimeError
+        The dtype is not a floating one.
+    """
+    if not tensor_arg(input, "frexp").is_floating_point():
+        raise RuntimeError(f"frexp() only supports floating-point dtypes, got {input.dtype}")
+    exponent = row_call("frexp_exponent", (input.detach(),))
+    return row_call("frexp_mantissa", (input,)), exponent.to(dtypes["int32"])
+
+
+def gamma_derivative(n, x, target, name):
+    n = whole_arg(n, name, "n")
+    if n < 0:
+        raise RuntimeError(f"{name}(n, x) does not support negative n, got {n}")
+    return row_call("polygamma_order", (tensor_arg(x, name),), (n,), target)
+
+
+@composed("function special out")
+def polygamma(n: int, input: Tensor) -> Tensor:
+    """The `n`-th derivative of `digamma`, element by element."""
+    return gamma_derivative(n, input, None, "polygamma")
+
+
+@composed("method", name="polygamma")
+def polygamma_method(self: Tensor, n: int) -> Tensor:
+    """See `polygamma`."""
+    return gamma_derivative(n, self, None, "polygamma")
+
+
+@composed("method", name="polygamma_")
+def polygamma_in_place(self: Tensor, n: int) -> Tensor:
+    """`polygamma`, in place."""
+    return gamma_derivative(n, self, self, "polygamma_")
+
+
+@composed("special out", name="multigammaln")
+@composed("function out")
+def mvlgamma(input: Tensor, p: int) -> Tensor:
+    """Logarithm of the multivariate gamma function of dimension `p`, element by element."""
+    p = whole_arg(p, "mvlgamma", "p")
+    if p < 1:
+        raise RuntimeError(f"mvlgamma(): p has to be greater than or equal to 1, got {p}")
+    result = _core.lgamma(tensor_arg(input, "mvlgamma"))
+    for k in range(1, p):
+        result = result + _core.lgamma(input - k / 2)
+    return result + p * (p - 1) / 4 * math.log(math.pi) if p > 1 else result
+
+
+@composed("method", name="mvlgamma")
+def mvlgamma_method(self: Tensor, p: int) -> Tensor:
+    """See `mvlgamma`."""
+    return mvlgamma(self, p)
+
+
+@composed("method", name="mvlgamma_")
+def mvlgamma_in_place(self: Tensor, p: int) -> Tensor:
+    """`mvlgamma`, in place."""
+    return written(self, mvlgamma(self.clone(), p), "mvlgamma_")
+
+
+def written(x, result, name):
+    """x after an in-place operation that is made of others."""
+    if not x.is_floating_point() and result.is_floating_point():
+        raise RuntimeError(f"{name}: result type {result.dtype} can't be cast to the desired output type {x.dtype}")
+    return x.copy_(result)
+
+
+def doubled(x):
+    """A tensor in double precision, a number as it is."""
+    if not isinstance(x, Tensor):
+        return x
+    return x.to(dtypes["complex128"]) if dtype_name(x).startswith("complex") else x.double()
+
+
+@composed("function out")
+def float_power(input: Tensor, exponent: Tensor) -> Tensor:
+    """`input` raised to `exponent` in double precision; either may be a number."""
+    if not isinstance(input, Tensor) and not isinstance(exponent, Tensor):
+        raise TypeError(f"float_power(): one of its operands must be Tensor, got {type(input).__name__} and "
+                        f"{type(exponent).__name__}")
+    return _core.pow(doubled(input), doubled(exponent))
+
+
+@composed("method", name="float_power")
+def float_power_method(self: Tensor, exponent: Tensor) -> Tensor:
+    """See `float_power`."""
+    return float_power(self, exponent)
+
+
+@composed("method", name="float_power_")
+def float_power_in_place(self: Tensor, exponent: Tensor) -> Tensor:
+    """`float_power`, in place: the tensor must be of double precision."""
+    if self.dtype != (wanted := doubled(self).dtype):
+        raise RuntimeError(f"the base given to float_power_ has dtype {self.dtype} but the operation's result requires "
+                           f"dtype {wanted}")
+    return self.pow_(doubled(exponent))
+
+
+@composed("function method out")
+def ldexp(input: Tensor, other: Tensor) -> Tensor:
+    """``input * 2 ** other``."""
+    return _core.mul(tensor_arg(input, "ldexp"), power_of_two(input, tensor_arg(other, "ldexp", "other")))
+
+
+def power_of_two(beside, exponent):
+    """Beside double precision in the exponent's layout, else row-major, as PyTorch's."""
+    return _core.exp2(exponent.double()) if beside.dtype == dtypes["float64"] else _core.pow(2.0, exponent)
+
+
+@composed("method", name="ldexp_")
+def ldexp_in_place(self: Tensor, other: Tensor) -> Tensor:
+    """`ldexp`, in place."""
+    return self.mul_(power_of_two(self, tensor_arg(other, "ldexp_", "other")))
+
+
+@composed("function")
+def rsub(input: Tensor, other: Tensor, *, alpha: float = 1) -> Tensor:
+    """``other - alpha * input``."""
+    tensor_arg(input, "rsub")
+    if isinstance(other, Tensor) or alpha != 1:
+        return _core.sub(other, input, alpha=alpha)
+    return input.__rsub__(other)
+
+
+CHUNK = 1 << 22  # comparisons at a time
+
+
+@composed("function")
+def isin(
+    elements: Tensor,
+    test_elements: Tensor,
+    *,
+    assume_unique: bool = False,
+    invert: bool = False,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Where `elements` are among `test_elements`; with `invert`, where they are not. One of the two may be a number.
+
+    Raises
+    ------
+    RuntimeError
+        A tensor is of bool or complex.
+    """
+    if not isinstance(elements, Tensor) and not isinstance(test_elements, Tensor):
+        raise TypeError(f"isin(): one of its operands must be Tensor, got {type(elements).__name__} and "
+                        f"{type(test_elements).__name__}")
+    for x in (elements, test_elements):
+        if isinstance(x, Tensor) and dtype_name(x) in ("bool", "complex64", "complex128"):
+            raise RuntimeError(f"Unsupported input type encountered for isin(): {x.dtype}")
+    if not isinstance(elements, Tensor):
+        elements = _core.tensor(elements)
+    if not isinstance(test_elements, Tensor):
+        found = _core.eq(elements, test_elements)
+    else:
+        found = among(elements.detach(), test_elements.detach().reshape((-1,)))
+    return finish_exact(_core.logical_not(found) if invert else found, out, "isin")
+
+
+def among(x, values):
+    found = _core.zeros_like(x, dtype=dtypes["bool"])
+    step = max(1, CHUNK // max(1, x.numel()))
+    for at in range(0, values.numel(), step):
+        found = found | _core.any(_core.eq(x.unsqueeze(-1), values[at : at + step]), -1)
+    return found
+
+
+composed("function", name="clip")(_core.clamp)
+composed("method", name="clip")(Tensor.__dict__["clamp"])
+composed("method", name="clip_")(Tensor.__dict__["clamp_"])
