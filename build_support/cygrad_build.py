@@ -150,7 +150,7 @@ class Package:
         }
 
     def kernel_groups(self) -> list[Path]:
-        """Each ``kernels/GROUP.pxi`` is compiled once per instruction set (see `isas`); an underscore marks an include."""
+        """Each ``kernels/GROUP.pxi`` is compiled for the instruction sets of `isas`; an underscore marks an include."""
         return sorted(p for p in self.src.rglob("kernels/*.pxi") if not p.name.startswith("_"))
 
     def isas(self, group: Path) -> tuple[str, ...]:

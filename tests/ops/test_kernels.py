@@ -69,8 +69,14 @@ def precisely(function, name=None):
     return call
 
 
+def where(condition, a, b):
+    """NumPy's, in which two numbers of a formula do not outrank the operands."""
+    chosen = np.where(condition, a, b)
+    return chosen.astype(np.uint8) if isinstance(a, int) and isinstance(b, int) else chosen
+
+
 def round_to(x, decimals):
-    power = np.power(10.0, np.abs(np.float64(decimals))).astype(x.dtype)
+    power = x.dtype.type(math.pow(10.0, abs(float(decimals))))
     return np.rint(x / power) * power if decimals < 0 else np.rint(x * power) / power
 
 
@@ -85,8 +91,8 @@ def shift(f, none_left):
 
 REFERENCE = {
     "round_to": round_to, "copysign": np.copysign, "signbit": np.signbit,
-    "shift_left": shift(np.left_shift, lambda a: 0), "shift_right": shift(np.right_shift, lambda a: -(a < 0)),
-    "pi": math.pi, "where": np.where, "abs": np.abs, "sign": sign,
+    "shift_left": shift(np.left_shift, lambda a: 0), "shift_right": shift(np.right_shift, lambda a: np.where(a < 0, -1, 0)),
+    "pi": math.pi, "where": where, "abs": np.abs, "sign": sign,
     "floordiv": np.floor_divide, "pymod": pymod, "cmod": np.fmod,
     "div_floor": np.floor_divide, "div_trunc": lambda a, b: np.trunc(a / b),
     "power": precisely(np.power), "pow": precisely(np.power),
@@ -97,8 +103,8 @@ REFERENCE = {
     **{name: of_float(getattr(np, name)) for name in ("floor", "ceil", "rint", "trunc")},
     **{name: getattr(np, name) for name in ("isnan", "isinf", "isfinite")},
 }  # fmt: skip
-EXACT = {"round_to", "copysign", "signbit", "where", "abs", "floor", "ceil", "rint", "trunc", "sign", "sqrt", "isnan", "isinf", "isfinite",
-         "pymod", "cmod", "floordiv", "div_floor", "div_trunc"}  # fmt: skip
+EXACT = {"round_to", "copysign", "signbit", "where", "abs", "floor", "ceil", "rint", "trunc", "sign", "sqrt",
+         "isnan", "isinf", "isfinite", "pymod", "cmod", "floordiv", "div_floor", "div_trunc"}  # fmt: skip
 
 
 def reference(kernel, type, inputs, scalars):

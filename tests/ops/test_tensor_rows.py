@@ -15,7 +15,8 @@ PUBLIC = [row for row in load().values() if {"function", "method", "inplace", "s
 POINTWISE = [row for row in PUBLIC if row.kind == "pointwise"]
 DIFFERENTIABLE = [row for row in PUBLIC if row.grad]
 FLOATS, INTS = ("float32", "float64"), ("uint8", "int32", "int64")
-DTYPES = {"float": FLOATS, "int": ("bool", *INTS), "integer": INTS, "number": (*INTS, *FLOATS), "all": ("bool", *INTS, *FLOATS)}
+DTYPES = {"float": FLOATS, "int": ("bool", *INTS), "integer": INTS, "number": (*INTS, *FLOATS),
+          "all": ("bool", *INTS, *FLOATS)}
 TENSORS = ("t", "tn", "n", "mask", "index")
 
 # Shapes of the tensors and values of the arguments, where two matrices of one shape and dimension 1 do not do.

@@ -6,7 +6,6 @@ from cygrad.storage.core import dtypes
 
 from .. import _core
 from .._core import Tensor, finish_exact, row_call
-from ..rows import ALIASES
 from . import composed
 
 LARGEST = {
@@ -81,13 +80,14 @@ def isreal(input: Tensor) -> Tensor:
 def rounding(x, decimals, target, name):
     tensor_arg(x, name)
     decimals = whole_arg(decimals, name, "decimals")
-    return row_call("round_decimals", (x,), (decimals,), target) if decimals else row_call("round_even", (x,), (), target)
+    if decimals:
+        return row_call("round_decimals", (x,), (decimals,), target)
+    return row_call("round_even", (x,), (), target)
 
 
 @composed("function")
 def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Tensor:
-    """The nearest integer, or number of `decimals` decimal places (before the point where negative); halves go to the even
-    one.
+    """The nearest integer, or number of `decimals` places (before the point where negative); halves to the even one.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def nan_to_num(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """NaN replaced by `nan`, infinities by `posinf` and `neginf`, by default the dtype's largest and smallest numbers."""
+    """NaN replaced by `nan`, infinities by `posinf` and `neginf`: by default the dtype's largest and least number."""
     return finish_exact(without_nonfinite(input, nan, posinf, neginf, None, "nan_to_num"), out, "nan_to_num")
 
 
@@ -310,48 +310,6 @@ def rsub(input: Tensor, other: Tensor, *, alpha: float = 1) -> Tensor:
     if isinstance(other, Tensor) or alpha != 1:
         return _core.sub(other, input, alpha=alpha)
     return input.__rsub__(other)
-
-
-CHUNK = 1 << 22  # comparisons at a time
-
-
-@composed("function")
-def isin(
-    elements: Tensor,
-    test_elements: Tensor,
-    *,
-    assume_unique: bool = False,
-    invert: bool = False,
-    out: Tensor | None = None,
-) -> Tensor:
-    """Where `elements` are among `test_elements`; with `invert`, where they are not. One of the two may be a number.
-
-    Raises
-    ------
-    RuntimeError
-        A tensor is of bool or complex.
-    """
-    if not isinstance(elements, Tensor) and not isinstance(test_elements, Tensor):
-        raise TypeError(f"isin(): one of its operands must be Tensor, got {type(elements).__name__} and "
-                        f"{type(test_elements).__name__}")
-    for x in (elements, test_elements):
-        if isinstance(x, Tensor) and dtype_name(x) in ("bool", "complex64", "complex128"):
-            raise RuntimeError(f"Unsupported input type encountered for isin(): {x.dtype}")
-    if not isinstance(elements, Tensor):
-        elements = _core.tensor(elements)
-    if not isinstance(test_elements, Tensor):
-        found = _core.eq(elements, test_elements)
-    else:
-        found = among(elements.detach(), test_elements.detach().reshape((-1,)))
-    return finish_exact(_core.logical_not(found) if invert else found, out, "isin")
-
-
-def among(x, values):
-    found = _core.zeros_like(x, dtype=dtypes["bool"])
-    step = max(1, CHUNK // max(1, x.numel()))
-    for at in range(0, values.numel(), step):
-        found = found | _core.any(_core.eq(x.unsqueeze(-1), values[at : at + step]), -1)
-    return found
 
 
 composed("function", name="clip")(_core.clamp)

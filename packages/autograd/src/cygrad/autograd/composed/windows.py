@@ -1,4 +1,4 @@
-"""Window functions: F. J. Harris, On the use of windows for harmonic analysis with the discrete Fourier transform, 1978."""
+"""Window functions (F. J. Harris, On the use of windows for harmonic analysis, Proc. IEEE 66, 1978)."""
 
 from math import pi, sqrt
 
@@ -77,7 +77,8 @@ def hamming(M, *, sym=True, dtype=None, layout=None, device=None, requires_grad=
 @composed("signal.windows")
 def hann(M, *, sym=True, dtype=None, layout=None, device=None, requires_grad=False):
     """The Hann window, ``sin(x / 2) ** 2``."""
-    return general_hamming(M, alpha=0.5, sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
+    return general_hamming(M, alpha=0.5, sym=sym, dtype=dtype, layout=layout, device=device,
+                           requires_grad=requires_grad)
 
 
 @composed("signal.windows")

@@ -421,7 +421,8 @@ def rare_forms(rows):
     for row in rows.values():
         if row.rare and row.api:
             if row.args or len(row.inputs) > 2 or row.py or row.kind != "pointwise":
-                row.fail("a public rare row is pointwise, of one or two inputs without other names; wrap this one in a composition")
+                row.fail("a public rare row is pointwise, of one or two inputs under their usual names: "
+                         "wrap this one in a composition")
             op = list(rows).index(row.name) + 1
             found.append((op, row.name, tuple(p.type == "tn" for p in row.inputs), row.api, row.doc))
     return found

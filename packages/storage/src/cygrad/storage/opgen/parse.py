@@ -31,7 +31,7 @@ A row (see CONTRIBUTING.md for a walk through one)::
     overload = "dim"             # node names end in 1, not 0, where this argument is given, or this input is a tensor
     returns = "values indices"   # several results: fields of the named tuple return_types.NAME (default: a plain tuple)
     py      = { b = "other" }    # public names of inputs; default: first tensor "input", second "other"
-    alias   = "absolute special.x"   # further names: with all forms that the name itself has, or the function of a module
+    alias   = "absolute special.x"   # further names: in all forms that the name itself has, or as function of a module
     fused   = false              # gradients have no kernels of their own: the tensor reading computes them
     api     = "function method inplace out"   # where it appears (default: pointwise all four, else function method);
                                  # out_same: `out` has the result's dtype; out_typed: its dtype is the argument dtype;
@@ -60,8 +60,8 @@ TENSOR_TYPES = ("t", "tn", "n", "mask", "tensors", "index")
 ARG_TYPES = ("int", "float", "number", "flag", "dim", "dims", "axis", "axes", "ints", "dtype", "castto", "str")
 OUT_FORMS = ("out", "out_same", "out_typed")
 KEYS = {"sig", "types", "out", "promote", "fwd", "fwd_bool", "fwd_int", "kernel", "meta", "tensor", "grad", "nondiff",
-        "node", "py", "api", "doc", "test", "alpha", "hand", "guard", "refusal", "layout", "overload", "returns", "alias",
-        "fused", "exact"}
+        "node", "py", "api", "doc", "test", "alpha", "hand", "guard", "refusal", "layout", "overload", "returns",
+        "alias", "fused", "exact"}
 
 
 class TableError(ValueError):
