@@ -91,7 +91,8 @@ def shift(f, none_left):
 
 REFERENCE = {
     "round_to": round_to, "copysign": np.copysign, "signbit": np.signbit,
-    "shift_left": shift(np.left_shift, lambda a: 0), "shift_right": shift(np.right_shift, lambda a: np.where(a < 0, -1, 0)),
+    "shift_left": shift(np.left_shift, lambda a: a ^ a),
+    "shift_right": shift(np.right_shift, lambda a: np.where(a < 0, ~(a ^ a), a ^ a)),
     "pi": math.pi, "where": where, "abs": np.abs, "sign": sign,
     "floordiv": np.floor_divide, "pymod": pymod, "cmod": np.fmod,
     "div_floor": np.floor_divide, "div_trunc": lambda a, b: np.trunc(a / b),

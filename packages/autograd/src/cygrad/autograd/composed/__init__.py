@@ -45,6 +45,7 @@ def composed(places, name=None, returns=None):
             where = words[0]
             kind = public if where in ("function", "method") else f"{where.replace('.', '_')}_{public}"
             RETURNS[kind] = tuple(returns.split())
+            function = with_names(function, kind)
         for place in words:
             if place not in ("out", "out_same"):
                 found = PLACES.setdefault(place, {})

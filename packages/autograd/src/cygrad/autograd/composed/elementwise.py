@@ -5,7 +5,7 @@ import math
 from cygrad.storage.core import dtypes
 
 from .. import _core
-from .._core import Tensor, finish_exact, row_call
+from .._core import Tensor, row_call
 from . import composed
 
 LARGEST = {
@@ -44,11 +44,10 @@ def positive(input: Tensor) -> Tensor:
     return +tensor_arg(input, "positive")
 
 
-@composed("function")
-def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+@composed("function out_same")
+def conj_physical(input: Tensor) -> Tensor:
     """The complex conjugate, as numbers in memory; a tensor of real numbers itself."""
-    tensor_arg(input, "conj_physical")
-    return finish_exact(input.conj() if dtype_name(input).startswith("complex") else input, out, "conj_physical")
+    return input.conj() if dtype_name(tensor_arg(input, "conj_physical")).startswith("complex") else input
 
 
 @composed("method", name="conj_physical")
@@ -85,8 +84,8 @@ def rounding(x, decimals, target, name):
     return row_call("round_even", (x,), (), target)
 
 
-@composed("function")
-def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Tensor:
+@composed("function out_same")
+def round(input: Tensor, *, decimals: int = 0) -> Tensor:
     """The nearest integer, or number of `decimals` places (before the point where negative); halves to the even one.
 
     Parameters
@@ -94,18 +93,16 @@ def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Ten
     input : Tensor
     decimals : int
         Only for floating dtypes.
-    out : Tensor, optional
-        Of the same dtype.
     """
-    return finish_exact(rounding(input, decimals, None, "round"), out, "round")
+    return rounding(input, decimals, None, "round")
 
 
-@composed("special", name="round")
-def special_round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Tensor:
+@composed("special out_same", name="round")
+def special_round(input: Tensor, *, decimals: int = 0) -> Tensor:
     """`cygrad.round` of floating dtypes."""
     if not tensor_arg(input, "round").is_floating_point():
         raise NotImplementedError(f"special.round: not implemented for {input.dtype}")
-    return round(input, decimals=decimals, out=out)
+    return round(input, decimals=decimals)
 
 
 @composed("method", name="round")
@@ -129,17 +126,12 @@ def without_nonfinite(x, nan, posinf, neginf, target, name):
     return row_call("nonfinite_to_num", (x, high, low), (0.0 if nan is None else nan,), target)
 
 
-@composed("function")
+@composed("function out_same")
 def nan_to_num(
-    input: Tensor,
-    nan: float | None = 0.0,
-    posinf: float | None = None,
-    neginf: float | None = None,
-    *,
-    out: Tensor | None = None,
+    input: Tensor, nan: float | None = 0.0, posinf: float | None = None, neginf: float | None = None
 ) -> Tensor:
     """NaN replaced by `nan`, infinities by `posinf` and `neginf`: by default the dtype's largest and least number."""
-    return finish_exact(without_nonfinite(input, nan, posinf, neginf, None, "nan_to_num"), out, "nan_to_num")
+    return without_nonfinite(input, nan, posinf, neginf, None, "nan_to_num")
 
 
 @composed("method", name="nan_to_num")

@@ -361,9 +361,6 @@ def public_text(row, name, method, in_place):
         lines += ["    if alpha is not ONE and differs_from_one(alpha):", f"        {returned(scaled, out)}"]
     if row.returns:
         expression = f'named_results("{row.name}", {expression})'
-    if out and row.exact:
-        lines.append(f'    return finish_exact({expression}, out, "{row.name}")')
-        return "\n".join(lines) + "\n"
     lines.append(f"    {returned(expression, out, len(row.outputs) > 1)}")
     return "\n".join(lines) + "\n"
 

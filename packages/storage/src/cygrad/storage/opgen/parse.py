@@ -11,7 +11,6 @@ A row (see CONTRIBUTING.md for a walk through one)::
     promote = "x"                # the result has x's dtype (default: PyTorch's promotion over all tensors); "alike":
                                  # all tensors have one dtype, integers do not become floats; "number": as beside an
                                  # int, so bool becomes int64
-    exact   = true               # an out= tensor has the result's dtype, others are refused
     layout  = "contiguous"       # pointwise: the result is row-major (default: in the inputs' common layout)
     fwd     = "1 / (1 + exp(-x))"  # pointwise: one formula an element; fwd_bool / fwd_int: another one for these dtypes
     kernel  = "sum"              # or: the hand-written storage function op_sum
@@ -61,7 +60,7 @@ ARG_TYPES = ("int", "float", "number", "flag", "dim", "dims", "axis", "axes", "i
 OUT_FORMS = ("out", "out_same", "out_typed")
 KEYS = {"sig", "types", "out", "promote", "fwd", "fwd_bool", "fwd_int", "kernel", "meta", "tensor", "grad", "nondiff",
         "node", "py", "api", "doc", "test", "alpha", "hand", "guard", "refusal", "layout", "overload", "returns",
-        "alias", "fused", "exact"}
+        "alias", "fused"}
 
 
 class TableError(ValueError):
@@ -108,7 +107,6 @@ class Row:
     returns: str | None
     alias: tuple
     fused: bool
-    exact: bool
     test: dict = field(default_factory=dict)
 
     @property
@@ -211,7 +209,6 @@ def parse_row(name, file, raw):
                grad=raw.get("grad", {}), node=raw.get("node", camel(name)), py=raw.get("py", {}),
                api=tuple(raw.get("api", default_api).split()), doc=raw["doc"], test=raw.get("test", {}),
                alias=tuple(raw.get("alias", "").split()), fused=raw.get("fused", file != RARE),
-               exact=raw.get("exact", False),
                **{key: raw.get(key) for key in optional})
 
 
