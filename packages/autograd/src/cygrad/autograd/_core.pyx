@@ -26,6 +26,7 @@ from cygrad.storage.core cimport (
     set_default, settle, shape_tuple, storage_borrow, storage_new, stride_tuple, view_as_strided, view_diagonal, view_expand,
     view_narrow, view_permute, view_reshape, view_select, view_slice, view_squeeze, view_transpose, view_unfold,
     view_unsqueeze, view_view, wrap_dim)
+from cygrad.storage.lapack cimport LAPACK_RESULTS, lapack_call
 
 from cygrad.storage.interop cimport export_buffer, release_buffer
 from cygrad.storage.core import Size, device as Device, dtypes as _dtypes
@@ -66,6 +67,7 @@ include "construct.pxi"   # tensor(), zeros(), from_numpy() and so on
 include "indexing.pxi"    # x[...] and x[...] = v
 include "calls.pxi"       # public calls whose meaning depends on their arguments
 include "sorting.pxi"     # search in sorted tensors
+include "lapack.pxi"      # LAPACK on tensors, for autograd/composed
 include "functions.pxi"   # generated: public functions
 include "tensor_class.pxi"  # class Tensor: tensor.pxi.in with the generated methods
 include "rare.pxi"        # rows of the table that are called by number or name

@@ -77,6 +77,7 @@ cdef Storage op_bmm(Meta* y, Meta* a, Meta* b)
 cdef Storage op_addmm(Meta* y, Meta* c, Meta* a, Meta* b, double beta, double alpha)   # c broadcasts to (n, p)
 cdef Storage op_mv(Meta* y, Meta* a, Meta* v)
 cdef Storage op_dot(Meta* y, Meta* a, Meta* b)
+cdef object blas()                                           # the library, as ctypes sees it; it has LAPACK too
 
 # ---- joining and indexing
 # legacy 1-d empty inputs are skipped as in PyTorch; promotes

@@ -56,6 +56,11 @@ cdef int bind_blas() except -1:
 
 bind_blas()
 
+
+cdef object blas():
+    return blas_library
+
+
 cdef struct Matrix:        # one operand of a batched product
     Meta* meta             # the tensor itself, or `copy` where BLAS cannot take its strides
     Meta copy
