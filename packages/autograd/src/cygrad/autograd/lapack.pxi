@@ -24,12 +24,10 @@ def lapack(str routine, *tensors, str letters="", double rcond=-1):
     cdef Meta* y[LAPACK_RESULTS]
     cdef int k, n = len(tensors)
     cdef list results = [tensor_new() for _ in range(LAPACK_RESULTS)]
-    cdef list memory = []              # the inputs' memory stays even if another thread gives a tensor a new one
     if n > 4:
         raise TypeError(f"lapack() takes at most 4 tensors, got {n}")
     for k in range(n):
         x[k] = &as_tensor_arg(tensors[k], "lapack", "tensors").m
-        memory.append((<Tensor>tensors[k]).mem)
     for k in range(LAPACK_RESULTS):
         y[k] = &(<Tensor>results[k]).m
     storages = lapack_call(routine, x, n, y, letters.encode(), rcond)

@@ -1,5 +1,5 @@
 # LAPACK over batches of matrices: one thin driver a routine.
-# May cimport: core, ops. GIL held by the caller, who also keeps the memory of x alive; long work releases it.
+# May cimport: core, ops. GIL held by the caller; long work releases it.
 from cygrad.storage.core cimport Meta
 
 # Runs the driver called `routine` on the inputs x. The results are empty Metas that it fills, matrices column-major
