@@ -274,7 +274,7 @@ cdef int resize(Tensor o, const Meta* like) except -1:
                            f"one of that shape or an empty one")
     s = storage_new(like.numel * ITEMSIZE[code])
     tensor_strip(o)
-    meta_contig(&o.m, like.ndim, like.sizes, code)
+    meta_dense_like(&o.m, like, code)          # in the result's layout, as PyTorch allocates it
     adopt(o, s)
     o.m.data = s.ptr
     o.base = None

@@ -1,0 +1,627 @@
+"""Factorisations: Cholesky, LU, QR and LDL, and what is done with the factors."""
+
+from .._core import Tensor, arange, cat, is_grad_enabled, lapack
+from . import composed
+from .linalg_base import (
+    NOT_POSITIVE,
+    SINGULAR,
+    LinAlgError,
+    Step,
+    check_alike,
+    check_matrix,
+    check_square,
+    check_tensor,
+    columns,
+    diag_embed,
+    diagonal,
+    expand_batch,
+    identity,
+    mH,
+    mT,
+    one_batch,
+    raise_failed,
+    tril,
+    triu,
+)
+from .linalg_solve import check_system, triangular
+
+# ---- Cholesky
+
+
+class LinalgCholeskyEx(Step):
+    @staticmethod
+    def forward(ctx, a, upper):
+        factor, info = lapack("potrf", a, letters="U" if upper else "L")
+        ctx.upper = upper
+        ctx.mark_non_differentiable(info)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(factor)
+        return factor, info
+
+    @staticmethod
+    def backward(ctx, g, _):
+        if g is None:
+            return None, None
+        factor, = ctx.saved_tensors
+        low, g = (mH(factor), mH(g)) if ctx.upper else (factor, g)
+        # dL = L Phi(L^-1 dA L^-H) with Phi the lower triangle and half the diagonal (I. Murray, arXiv:1602.07527)
+        phi = tril(mH(low) @ g)
+        phi = phi - diag_embed(diagonal(phi)) / 2
+        phi = (phi + mH(phi)) / 2
+        return triangular(low, triangular(mH(low), phi, True), False, left=False), None
+
+
+class Cholesky(LinalgCholeskyEx):
+    pass
+
+
+def cholesky_of(a, upper, name, step=LinalgCholeskyEx):
+    check_square(a, name)
+    factor, info = step.apply(a, bool(upper))
+    raise_failed(info, name, NOT_POSITIVE)
+    return factor
+
+
+@composed("linalg out")
+def cholesky(A: Tensor, *, upper: bool = False):
+    """The lower triangular L with ``A = L L^H``, or the upper triangular U with ``A = U^H U``.
+
+    Parameters
+    ----------
+    A : Tensor
+        Hermitian positive-definite matrices, (*, n, n); only the triangle that is asked for is read.
+
+    Raises
+    ------
+    LinAlgError
+        If a matrix is not positive-definite.
+    """
+    return cholesky_of(A, upper, "linalg.cholesky")
+
+
+@composed("linalg out", returns="L info")
+def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False):
+    """`cholesky` without its error: ``info`` is 0, or the order of the leading minor that is not positive-definite."""
+    check_square(A, "linalg.cholesky")
+    factor, info = LinalgCholeskyEx.apply(A, bool(upper))
+    if check_errors:
+        raise_failed(info, "linalg.cholesky_ex", NOT_POSITIVE)
+    return factor, info
+
+
+@composed("function method out", name="cholesky")
+def old_cholesky(input: Tensor, upper: bool = False):
+    """See `linalg.cholesky`."""
+    return cholesky_of(input, upper, "cholesky", Cholesky)
+
+
+@composed("function method out")
+def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False):
+    """The solution of ``AX = input`` for the A whose Cholesky factor is `input2`."""
+    check_tensor(input, "cholesky_solve", "input")
+    check_tensor(input2, "cholesky_solve", "input2")
+    for x, word in ((input, "b"), (input2, "u")):
+        if x.ndim < 2:
+            raise RuntimeError(f"{word} should have at least 2 dimensions, but has {x.ndim} dimensions instead")
+    check_alike(input, input2, "cholesky_solve", "b", "A")
+    check_square(input2, "cholesky_solve")
+    if input.shape[-2] != input2.shape[-1]:
+        raise RuntimeError("Incompatible matrix sizes for cholesky_solve: each A matrix is "
+                           f"{input2.shape[-2]} by {input2.shape[-1]} but each b matrix is {input.shape[-2]} by "
+                           f"{input.shape[-1]}")
+    low, b = one_batch(mH(input2) if upper else input2, input)
+    return triangular(mH(low), triangular(low, b, False), True)
+
+
+@composed("function method out")
+def cholesky_inverse(input: Tensor, upper: bool = False):
+    """The inverse of the A whose Cholesky factor is `input`."""
+    check_square(input, "cholesky_inverse")
+    zeros = (diagonal(input) == 0).nonzero()
+    if zeros.shape[0]:
+        place = zeros[0].tolist()
+        item = 0
+        for size, k in zip(input.shape[:-2], place, strict=False):
+            item = item * size + k
+        where_it_is = f"(Batch element {item}): " if input.ndim > 2 else ""
+        raise LinAlgError(f"cholesky_inverse: {where_it_is}{SINGULAR.format(place[-1] + 1)}")
+    eye = expand_batch(identity(input, input.shape[-1]), tuple(input.shape[:-2]))
+    half = triangular(mH(input) if upper else input, eye, False)      # L^-1
+    return columns(mH(half) @ half)
+
+
+# ---- LU
+
+
+def lu_gradient(g, packed, pivots):
+    """Gradient of A from that of its packed factors L and U, with A = PLU and P fixed.
+
+    From L^-1 P^T dA U^-1 = L^-1 dL + dU U^-1, whose terms are strictly lower and upper triangular. Where A is not
+    square that holds for its leading block, and the remaining rows of L or columns of U follow from its factors.
+    """
+    m, n = g.shape[-2:]
+    k = min(m, n)
+    low, up = lu_triangles(packed)
+    gl, gu = tril(g[..., :k], -1), triu(g[..., :k, :])
+    l1, u1 = low[..., :k, :], up[..., :k]
+    below, above = mH(l1) @ gl[..., :k, :], gu[..., :k] @ mH(u1)
+    if n > k:
+        below = below - gu[..., k:] @ mH(up[..., k:])
+    if m > k:
+        above = above - mH(low[..., k:, :]) @ gl[..., k:, :]
+    block = triangular(mH(l1), tril(below, -1) + triu(above), True, unit=True)
+    ga = triangular(mH(u1), block, False, left=False)
+    if n > k:
+        ga = cat([ga, triangular(mH(l1), gu[..., k:], True, unit=True)], -1)
+    if m > k:
+        ga = cat([ga, triangular(mH(u1), gl[..., k:, :], False, left=False)], -2)
+    return swap_rows(ga, pivots, True)
+
+
+def lu_triangles(packed):
+    """L with ones on its diagonal, and U."""
+    k = min(packed.shape[-2:])
+    low = packed[..., :k]
+    eye = identity(packed, k)
+    if packed.shape[-2] > k:
+        eye = cat([eye, eye.new_zeros(packed.shape[-2] - k, k)], 0)
+    return tril(low, -1) + eye, triu(packed[..., :k, :])
+
+
+def permutation_of(pivots, m):
+    """For each row of PLU, the row of LU that it is: row swaps, one after another, of the rows 0 .. m-1."""
+    order = arange(m).expand(*pivots.shape[:-1], m).clone()
+    for i in range(pivots.shape[-1]):
+        j = (pivots[..., i:i + 1] - 1).long()
+        here, there = order[..., i:i + 1].clone(), order.gather(-1, j)
+        order.scatter_(-1, j, here)
+        order[..., i:i + 1] = there
+    return order
+
+
+def inverse_order(order):
+    """The inverse permutation."""
+    ranks = arange(order.shape[-1]).expand(*order.shape).clone()
+    return ranks.scatter(-1, order, ranks)
+
+
+def swap_rows(x, pivots, back):
+    """P x, or P^T x where not `back`."""
+    order = permutation_of(pivots, x.shape[-2])
+    if back:
+        order = inverse_order(order)
+    return x.gather(-2, order.unsqueeze(-1).expand(*x.shape))
+
+
+class LinalgLuFactorEx(Step):
+    @staticmethod
+    def forward(ctx, a):
+        packed, pivots, info = lapack("getrf", a)
+        ctx.mark_non_differentiable(pivots, info)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(packed, pivots)
+        return packed, pivots, info
+
+    @staticmethod
+    def backward(ctx, g, *_):
+        return None if g is None else lu_gradient(g, *ctx.saved_tensors)
+
+
+def factored(a, pivot, name):
+    check_matrix(a, name)
+    if not pivot:
+        raise RuntimeError(f"{name}: LU without pivoting is not implemented on the CPU")
+    return LinalgLuFactorEx.apply(a)
+
+
+NO_PIVOT = ("U[{0},{0}] is zero and using it on lu_solve would result in a division by zero. If you still want to "
+            "perform "
+            "the factorization, consider calling linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)")
+
+
+@composed("linalg out", returns="LU pivots")
+def lu_factor(A: Tensor, *, pivot: bool = True):
+    """The factors L and U of ``A = PLU`` in one matrix, and the row swaps, counted from 1, that make up P."""
+    packed, pivots, info = factored(A, pivot, "linalg.lu_factor")
+    raise_failed(info, "torch.linalg.lu_factor", NO_PIVOT)
+    return packed, pivots
+
+
+@composed("linalg out", returns="LU pivots info")
+def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False):
+    """`lu_factor` without its error: ``info`` is 0, or the number of the zero on the diagonal of U."""
+    packed, pivots, info = factored(A, pivot, "linalg.lu_factor_ex")
+    if check_errors:
+        raise_failed(info, "torch.linalg.lu_factor_ex", NO_PIVOT)
+    return packed, pivots, info
+
+
+def lu_parts(packed, pivots, want_pivots=True, want_data=True):
+    p = low = up = packed.new_empty(0)
+    if want_pivots:
+        order = permutation_of(pivots, packed.shape[-2])
+        p = (order.unsqueeze(-2) == arange(packed.shape[-2]).unsqueeze(-1)).to(packed.dtype)
+    if want_data:
+        low, up = lu_triangles(packed)
+    return p, low.contiguous(), up.contiguous()
+
+
+@composed("linalg out", returns="P L U")
+def lu(A: Tensor, *, pivot: bool = True):
+    """Permutation P, unit lower triangular L and upper triangular U with ``A = PLU``."""
+    check_tensor(A, "linalg.lu", "A")
+    if A.ndim < 2:
+        raise RuntimeError(f"linalg.lu: Expected tensor with 2 or more dimensions. Got size: {list(A.shape)} instead")
+    packed, pivots, _ = factored(A, pivot, "linalg.lu_factor")
+    return lu_parts(packed, pivots)
+
+
+@composed("function out", returns="P L U")
+def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True):
+    """P, L and U from what `linalg.lu_factor` returned; what is not asked for comes empty."""
+    check_tensor(LU_data, "lu_unpack", "LU_data")
+    check_tensor(LU_pivots, "lu_unpack", "LU_pivots")
+    if unpack_pivots:
+        check_pivots(LU_data, LU_pivots)
+    return lu_parts(LU_data, LU_pivots, unpack_pivots, unpack_data)
+
+
+def check_pivots(packed, pivots):
+    if pivots.is_floating_point() or pivots.dtype.itemsize != 4:
+        raise RuntimeError("torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype, got "
+                           f"{pivots.dtype}. Note: this function is intended to be used with the output produced by "
+                           "torch.linalg.lu_factor")
+    if pivots.numel() and not bool(((pivots >= 1) & (pivots <= packed.shape[-2])).all()):
+        raise RuntimeError("pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive. Did you properly "
+                           "pass the result of lu_factor?")
+
+
+@composed("method", name="lu")
+def method_lu(input: Tensor, pivot: bool = True, get_infos: bool = False):
+    """``(LU, pivots)``, or ``(LU, pivots, info)``; see `linalg.lu_factor`."""
+    packed, pivots, info = factored(input, pivot, "linalg.lu_factor")
+    return (packed, pivots, info) if get_infos else (packed, pivots)
+
+
+@composed("function", name="lu")
+def function_lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out=None):
+    """``(LU, pivots)``, or ``(LU, pivots, info)``; see `linalg.lu_factor`."""
+    from .._core import deliver
+
+    result = method_lu(A, pivot, get_infos)
+    return result if out is None else deliver(result, out)
+
+
+class LinalgLuSolve(Step):
+    @staticmethod
+    def forward(ctx, packed, pivots, b, adjoint):
+        x, = lapack("getrs", packed, pivots, b, letters=("C" if b.is_complex() else "T") if adjoint else "N")
+        ctx.adjoint = adjoint
+        ctx.save_for_backward(packed, pivots, x)
+        return x
+
+    @staticmethod
+    def backward(ctx, g):
+        packed, pivots, x = ctx.saved_tensors
+        gb = LinalgLuSolve.apply(packed, pivots, g, not ctx.adjoint)
+        if not ctx.needs_input_grad[0]:
+            return None, None, gb, None
+        # The gradient of A = PLU, permuted, and from it those of L and U.
+        ga = -(gb @ mH(x)) if not ctx.adjoint else -(x @ mH(gb))
+        ga = swap_rows(ga, pivots, False)
+        low, up = lu_triangles(packed)
+        return tril(ga @ mH(up), -1) + triu(mH(low) @ ga), None, gb, None
+
+
+def check_lu_solve(packed, pivots, b, left):
+    name = "linalg.lu_solve"
+    check_tensor(pivots, name, "pivots")
+    check_tensor(b, name, "B")
+    check_square(packed, name, "LU")
+    if pivots.is_floating_point() or pivots.dtype.itemsize != 4:
+        raise RuntimeError(f"{name}: pivots should be a Tensor of scalar type torch.int32, got {pivots.dtype}")
+    check_alike(packed, b, name, "LU", "B")
+    if b.ndim < 2:
+        raise RuntimeError(f"{name}: The input tensor B must have at least 2 dimensions, but has shape "
+                           f"{list(b.shape)}.")
+    if pivots.ndim < 1 or pivots.shape[-1] != packed.shape[-1]:
+        raise RuntimeError(f"{name}: Number of pivots per batch should be same as the dimension of the matrix, got "
+                           "shapes "
+                           f"{list(pivots.shape)} and {list(packed.shape)}")
+    if tuple(pivots.shape[:-1]) != tuple(packed.shape[:-2]):
+        raise RuntimeError(f"{name}: Expected LU.shape[:-1] and pivots.shape to be the same, but got pivots with shape "
+                           f"{list(pivots.shape)} and LU with shape {list(packed.shape)}")
+    check_system(packed, b, left, name)
+    if pivots.numel() and not bool((pivots >= 1).all()):
+        raise RuntimeError("Pivots given to lu_solve must all be greater or equal to 1. Did you properly pass the "
+                           "result "
+                           "of lu_factor?")
+    if pivots.numel() and not bool((pivots <= packed.shape[-1]).all()):
+        raise RuntimeError("Pivots given to lu_solve must all be smaller or equal to LU.size(-2). Did you properly "
+                           "pass "
+                           "the result of lu_factor?")
+
+
+def lu_solved(packed, pivots, b, left, adjoint):
+    check_lu_solve(packed, pivots, b, left)
+    if not left:                       # X A = B is A^H X^H = B^H
+        return mH(lu_solved(packed, pivots, mH(b), True, not adjoint))
+    packed, b = one_batch(packed, b)
+    return LinalgLuSolve.apply(packed, pivots.expand(*packed.shape[:-1]), b, bool(adjoint))
+
+
+@composed("linalg out", name="lu_solve")
+def linalg_lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False):
+    """The solution of ``AX = B``, or ``XA = B``, for the A, or its adjoint, that `linalg.lu_factor` factored."""
+    return lu_solved(LU, pivots, B, left, adjoint)
+
+
+@composed("function method out")
+def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor):
+    """The solution of ``AX = input`` for the A that `linalg.lu_factor` factored."""
+    return lu_solved(LU_data, LU_pivots, input, True, False)
+
+
+# ---- QR
+
+
+class LinalgQr(Step):
+    @staticmethod
+    def forward(ctx, a, mode):
+        m, n = a.shape[-2:]
+        k = min(m, n)
+        packed, tau = lapack("geqrf", a)
+        rows = m if mode == "complete" else k
+        r = mT(tril(mT(packed[..., :rows, :])))
+        if mode == "r":
+            q = a.new_empty(0)
+        else:
+            start = packed[..., :k]
+            if rows > k:
+                start = cat([start, start.new_zeros(*start.shape[:-1], rows - k)], -1)
+            q, = lapack("orgqr", start, tau)
+        ctx.mode = mode
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(q, r)
+        return q, r
+
+    @staticmethod
+    def backward(ctx, gq, gr):
+        q, r = ctx.saved_tensors
+        if ctx.mode == "r":
+            raise RuntimeError("The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please "
+                               "use "
+                               "linalg.qr(A, mode='reduced') if you are going to differentiate through linalg.qr")
+        m, n = q.shape[-2], r.shape[-1]
+        if ctx.mode == "complete" and m > n:
+            raise RuntimeError("The QR decomposition is not differentiable when mode='complete' and nrows > ncols")
+        if gq is None and gr is None:
+            return None, None
+        if m >= n:
+            return qr_gradient(q, r, gq, gr), None
+        # A = [X Y], R = [U V]: X = QU is square, and V = Q^H Y
+        rest = None
+        if gr is not None:
+            y = q @ r[..., m:]
+            rest = q @ gr[..., m:]
+            more = y @ mH(gr[..., m:])
+            gq, gr = more if gq is None else gq + more, gr[..., :m]
+        first = qr_gradient(q, r[..., :m], gq, gr)
+        return cat([first, r.new_zeros(*first.shape[:-1], n - m) if rest is None else rest], -1), None
+
+
+def qr_gradient(q, r, gq, gr):
+    """Of tall A = QR: Q^H dQ is skew-Hermitian and dR R^-1 upper triangular with a real diagonal, and their sum is
+    Q^H dA R^-1 (S. Walter and L. Lehmann, Algorithmic differentiation of linear algebra functions, 2010)."""
+    x = 0
+    if gr is not None:
+        x = gr @ mH(r)
+    if gq is not None:
+        x = x - mH(q) @ gq
+    up = triu(x)
+    both = up + mH(up)
+    middle = both - diag_embed(diagonal(both)) / 2
+    total = q @ middle if gq is None else gq + q @ middle
+    return triangular(mH(r), total, False, left=False)
+
+
+def qr_of(a, mode, name):
+    check_matrix(a, name)
+    if mode not in ("reduced", "complete", "r"):
+        raise RuntimeError(f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or "
+                           "'complete'")
+    return LinalgQr.apply(a, mode)
+
+
+@composed("linalg out", returns="Q R")
+def qr(A: Tensor, mode: str = "reduced"):
+    """Orthonormal columns Q and upper triangular R with ``A = QR``.
+
+    Parameters
+    ----------
+    A : Tensor
+        Matrices, (*, m, n).
+    mode : str
+        ``"reduced"``: Q is m x k with k = min(m, n); ``"complete"``: Q is square; ``"r"``: Q comes empty.
+    """
+    return qr_of(A, mode, "linalg.qr")
+
+
+@composed("function method out", name="qr", returns="Q R")
+def old_qr(input: Tensor, some: bool = True):
+    """See `linalg.qr`; `some` is mode "reduced"."""
+    return qr_of(input, "reduced" if some else "complete", "linalg.qr")
+
+
+class Geqrf(Step):
+    @staticmethod
+    def forward(ctx, a):
+        return tuple(lapack("geqrf", a))
+
+    @staticmethod
+    def backward(ctx, *_):
+        raise NotImplementedError("the derivative for 'geqrf' is not implemented; linalg.qr has one")
+
+
+@composed("function method out", returns="a tau")
+def geqrf(input: Tensor):
+    """LAPACK's packed form of the QR decomposition: R above the reflectors, and their factors tau."""
+    check_matrix(input, "torch.geqrf", "input")
+    return Geqrf.apply(input)
+
+
+def reflectors(packed, tau):
+    """Vectors v and factors t of the reflections I - t v v^H."""
+    unit = tril(packed, -1)
+    k = tau.shape[-1]
+    eye = identity(packed, packed.shape[-2])[:, :k]
+    return unit[..., :k] + eye, tau
+
+
+def reflect(v, t, x, adjoint=False):
+    """One reflection, of the column vectors v of shape (*, m, 1), of the columns of x."""
+    t = t.conj() if adjoint and t.is_complex() else t
+    return x - t[..., None, None] * (v @ (mH(v) @ x))
+
+
+def recorded(*tensors):
+    return is_grad_enabled() and any(t.requires_grad for t in tensors)
+
+
+def check_reflectors(packed, tau, name):
+    check_matrix(packed, name, "input")
+    check_tensor(tau, name, "tau")
+    if packed.ndim - tau.ndim != 1:
+        raise RuntimeError(f"{name}: Expected tau to have one dimension less than input, but got tau.ndim equal to "
+                           f"{tau.ndim} and input.ndim is equal to {packed.ndim}")
+    if tuple(tau.shape[:-1]) != tuple(packed.shape[:-2]):
+        raise RuntimeError(f"{name}: Expected batch dimensions of tau to be equal to input.shape[:-2], but got "
+                           f"{list(tau.shape[:-1])}")
+    if tau.dtype != packed.dtype:
+        raise RuntimeError(f"{name}: tau dtype {type_name(tau)} does not match input dtype {type_name(packed)}")
+
+
+def type_name(x):
+    from .linalg_base import type_word
+
+    return type_word(x)
+
+
+def product_of_reflectors(packed, tau, name):
+    check_reflectors(packed, tau, name)
+    m, n = packed.shape[-2:]
+    if m < n:
+        raise RuntimeError(f"{name}: input.shape[-2] must be greater than or equal to input.shape[-1], got "
+                           f"{list(packed.shape)}")
+    if n < tau.shape[-1]:
+        raise RuntimeError(f"{name}: input.shape[-1] must be greater than or equal to tau.shape[-1], got "
+                           f"{list(packed.shape)} and {list(tau.shape)}")
+    if not recorded(packed, tau):
+        return lapack("orgqr", packed, tau)[0]
+    vs, ts = reflectors(packed, tau)
+    q = expand_batch(identity(packed, m)[:, :n], tuple(packed.shape[:-2]))
+    for i in range(tau.shape[-1] - 1, -1, -1):
+        q = reflect(vs[..., i:i + 1], ts[..., i], q)
+    return columns(q)
+
+
+@composed("linalg out")
+def householder_product(A: Tensor, tau: Tensor):
+    """The first n columns of the product of the reflections that `geqrf` describes: Q of the QR decomposition.
+
+    Where a gradient is wanted, the reflections are recorded one by one.
+    """
+    return product_of_reflectors(A, tau, "torch.linalg.householder_product")
+
+
+@composed("function method out")
+def orgqr(input: Tensor, tau: Tensor):
+    """See `linalg.householder_product`."""
+    return product_of_reflectors(input, tau, "torch.linalg.householder_product")
+
+
+@composed("function method out")
+def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False):
+    """`other` multiplied by the orthogonal matrix that `geqrf` describes, or by its adjoint."""
+    name = "torch.ormqr"
+    check_reflectors(input, tau, name)
+    check_matrix(other, name, "other")
+    check_alike(input, other, name, "input", "other")
+    side = -2 if left else -1
+    if other.shape[side] < tau.shape[-1]:
+        raise RuntimeError(f"{name}: other.shape[{side}] must be greater than or equal to tau.shape[-1]")
+    if other.shape[side] != input.shape[-2]:
+        raise RuntimeError(f"{name}: other.shape[{side}] must be equal to input.shape[-2], got {list(other.shape)} and "
+                           f"{list(input.shape)}")
+    if tau.shape[-1] > input.shape[-1]:
+        raise RuntimeError(f"{name}: tau.shape[-1] must be less than or equal to input.shape[-1]")
+    if tuple(other.shape[:-2]) != tuple(input.shape[:-2]):
+        raise RuntimeError(f"{name}: Expected batch dimensions of other to be equal to input.shape[:-2], but got "
+                           f"{list(other.shape[:-2])}")
+    if not recorded(input, tau, other):
+        return lapack("ormqr", input, tau, other, letters=("L" if left else "R") + ("T" if transpose else "N"))[0]
+    if not left:
+        return mH(ormqr(input, tau, mH(other), True, not transpose))
+    vs, ts = reflectors(input, tau)
+    order = range(tau.shape[-1])
+    for i in order if transpose else reversed(order):
+        other = reflect(vs[..., i:i + 1], ts[..., i], other, transpose)
+    return columns(other)
+
+
+# ---- LDL
+
+
+def ldl(a, hermitian, name):
+    check_square(a, name)
+    packed, pivots, info = lapack("sytrf", a.detach(), letters="L" + ("H" if hermitian and a.is_complex() else "S"))
+    return columns(tril(packed)), pivots, info
+
+
+@composed("linalg out", returns="LD pivots")
+def ldl_factor(A: Tensor, *, hermitian: bool = False):
+    """Compact form of ``A = P L D L^T P^T`` for symmetric (or Hermitian) matrices, not differentiable."""
+    packed, pivots, info = ldl(A, hermitian, "torch.linalg.ldl_factor")
+    raise_failed(info, "torch.linalg.ldl_factor", "The block {} of D is zero: the matrix is singular.")
+    return packed, pivots
+
+
+@composed("linalg out", returns="LD pivots info")
+def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = False):
+    """`ldl_factor` without its error: ``info`` is 0, or the number of the block of D that is zero."""
+    packed, pivots, info = ldl(A, hermitian, "torch.linalg.ldl_factor_ex")
+    if check_errors:
+        raise_failed(info, "torch.linalg.ldl_factor_ex", "The block {} of D is zero: the matrix is singular.")
+    return packed, pivots, info
+
+
+@composed("linalg out")
+def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False):
+    """The solution of ``AX = B`` for the A that `ldl_factor` factored."""
+    name = "torch.linalg.ldl_solve"
+    check_square(LD, name, "LD")
+    check_tensor(pivots, name, "pivots")
+    check_matrix(B, name, "B")
+    check_alike(LD, B, name, "LD", "B")
+    if tuple(pivots.shape) != tuple(LD.shape[:-1]):
+        raise RuntimeError(f"{name}: Expected LD.shape[:-1] and pivots.shape to be the same, but got pivots with shape "
+                           f"{list(pivots.shape)} instead")
+    if pivots.is_floating_point() or pivots.is_complex():
+        raise RuntimeError(f"{name}: Expected pivots to be integers. Got {type_name(pivots)}")
+    check_system(LD, B, True, name)
+    packed, b = one_batch(LD, B)
+    pivots = pivots.to(int32()).expand(*packed.shape[:-1])
+    letters = "L" + ("H" if hermitian and LD.is_complex() else "S")
+    return lapack("sytrs", packed.detach(), pivots, b.detach(), letters=letters)[0]
+
+
+def int32():
+    from cygrad.storage.core import dtypes
+
+    return dtypes["int32"]
+
+
+def int64():
+    from cygrad.storage.core import dtypes
+
+    return dtypes["int64"]
