@@ -212,7 +212,7 @@ cdef Tensor power(Tensor x, object exponent):
 
 def matmul(input=REQUIRED, other=REQUIRED, *, out=None):
     """Matrix product: vectors, matrices and batches of them, batch dimensions broadcast."""
-    return finish(product(as_tensor_arg(input, "matmul", "input"), as_tensor_arg(other, "matmul", "other")), out)
+    return finish_exact(product(as_tensor_arg(input, "matmul", "input"), as_tensor_arg(other, "matmul", "other")), out)
 
 
 cdef Tensor product(Tensor a, Tensor b):

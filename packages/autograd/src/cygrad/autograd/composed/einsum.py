@@ -143,12 +143,13 @@ def sizes_of(operands, terms):
     return sizes
 
 
-def reduced(x, labels, keep, sizes):
-    """Sum over the labels that nothing else needs, and drop those that only repeat: size 1 against more."""
+def reduced(x, labels, keep, sizes, alone=False):
+    """Sum over the labels that nothing else needs, and drop those that only repeat: size 1 against more. The result
+    of an operand alone is a view only if nothing is summed."""
     gone = [d for d, label in enumerate(labels) if label not in keep or (x.shape[d] == 1 and sizes[label] != 1)]
     if not gone:
         return x, labels
-    real = [d for d in gone if x.shape[d] != 1]
+    real = [d for d in gone if x.shape[d] != 1 or alone]
     if real:
         x = x.sum(real, True)
     x = x.squeeze(tuple(gone))
@@ -243,7 +244,7 @@ def contracted(operands, terms, out, sizes):
         return set(out).union(*(labels for k, labels in enumerate(terms) if k not in but))
 
     for i in range(len(operands)):
-        operands[i], terms[i] = reduced(operands[i], terms[i], needed(i), sizes)
+        operands[i], terms[i] = reduced(operands[i], terms[i], needed(i), sizes, len(operands) == 1)
     for i, j in path_of(terms, out, sizes):
         keep = needed(i, j)
         y, labels = pair(operands[i], terms[i], operands[j], terms[j], keep, rank)

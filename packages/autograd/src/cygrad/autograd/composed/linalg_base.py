@@ -6,6 +6,8 @@ which ``dL = Re(trace(G^H dA))``.
 
 from math import prod
 
+from cygrad.storage.core import dtypes
+
 from .._core import FunctionCtx, Tensor, arange, where
 from ..function import Function
 
@@ -178,3 +180,14 @@ def identity(like, n):
 def epsilon(x):
     """Distance from 1 to the next number of the dtype of `x`."""
     return 2.0**-52 if x.dtype.itemsize == (16 if x.is_complex() else 8) else 2.0**-23
+
+
+# ---- dtypes
+
+
+def int32():
+    return dtypes["int32"]
+
+
+def int64():
+    return dtypes["int64"]

@@ -1,28 +1,19 @@
-"""Products of vectors, matrices and chains of them; tensordot, kron, cross, powers, the exponential, distances."""
+"""Products of vectors, matrices and chains of them; tensordot, kron, cross."""
 
-from math import ceil, isfinite, log2
 
-from .._core import Tensor, bmm, cat, dot, matmul, mm, mv, result_type, stack, where
-from .._core import norm as plain_norm
+from .. import _core
+from .._core import Tensor, bmm, deliver, dot, matmul, mm, mv, result_type, stack, where
 from . import composed
 from .linalg_base import (
-    Step,
     broadcast_shape,
     check_alike,
     check_float,
-    check_square,
     check_tensor,
     conj,
-    expand_batch,
-    identity,
-    mH,
-    mT,
     numel,
-    one_batch,
     type_word,
 )
 from .linalg_norms import as_number
-from .linalg_solve import LinalgSolveEx, inverse_of
 
 # ---- a product added to something
 
@@ -40,13 +31,14 @@ def as_factor(value, like, name, arg):
     return int(value)
 
 
-def blended(c, product, beta, alpha, name):
-    """``beta * c + alpha * product``; with beta 0 nothing of c counts, NaN neither."""
+def blended(c, product, beta, alpha, name, joint=False):
+    """``beta * c + alpha * product``; with beta 0 nothing of c counts, NaN neither. `joint`: in the layout of c."""
     beta = as_factor(beta, product, name, "beta")
     y = scaled(product, alpha, name)
     if beta == 0:
         return where((product.detach() != product.detach()) & False, c, y) if c.requires_grad else y
-    return y + (c if beta == 1 else c * beta)
+    c = c if beta == 1 else c * beta
+    return c + y if joint else y + c
 
 
 def same_types(name, *tensors):
@@ -78,7 +70,7 @@ def fits(c, shape, name):
 
 
 @in_place
-@composed("function method out")
+@composed("function method out_same")
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1):
     """``beta * input + alpha * mat @ vec``."""
     for x, word in ((input, "input"), (mat, "mat"), (vec, "vec")):
@@ -105,7 +97,7 @@ def check_batches(name, a, b):
 
 
 @in_place
-@composed("function method out")
+@composed("function method out_same")
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1, out_dtype=None):
     """``beta * input + alpha * batch1 @ batch2``, item by item."""
     check_tensor(input, "baddbmm", "input")
@@ -116,7 +108,7 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, a
 
 
 @in_place
-@composed("function method out")
+@composed("function method out_same")
 def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1):
     """``beta * input + alpha *`` the sum of the items' products: one product of matrices laid side by side."""
     check_tensor(input, "addbmm", "input")
@@ -146,21 +138,19 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: f
     for word, value in (("beta", beta), ("alpha", alpha)):
         if isinstance(value, float) and not (product.is_floating_point() or product.is_complex()):
             raise RuntimeError(f"For integral input tensors, argument {word} must not be a floating point number.")
-    return blended(input, product, beta, alpha, "addr")
+    return blended(input, product, beta, alpha, "addr", True)
 
 
 @in_place
 @composed("")
 def addmm(input, mat1, mat2, *, beta=1, alpha=1):
-    from .. import _core
-
     return _core.addmm(input, mat1, mat2, beta=beta, alpha=alpha)
 
 
 # ---- vectors
 
 
-@composed("function method out")
+@composed("function method out_same")
 def vdot(input: Tensor, other: Tensor):
     """Inner product of two vectors, the first one conjugated."""
     check_tensor(input, "vdot", "input")
@@ -182,7 +172,7 @@ def outer(input: Tensor, vec2: Tensor):
 composed("function method out", name="ger")(outer)
 
 
-@composed("function method out")
+@composed("function method out_same")
 def inner(input: Tensor, other: Tensor):
     """Products summed over the last dimensions of both; with a 0-d tensor, just the product."""
     check_tensor(input, "inner", "input")
@@ -227,7 +217,7 @@ def cross_of(a, b, dim, name):
     return stack([a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0], dim % len(shape))
 
 
-@composed("linalg out", name="cross")
+@composed("linalg out_same", name="cross")
 def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1):
     """Cross products of vectors of length 3 along `dim`."""
     check_tensor(input, "linalg.cross", "input")
@@ -235,7 +225,7 @@ def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1):
     return cross_of(input, other, dim, "linalg.cross")
 
 
-@composed("function method out")
+@composed("function method out_same")
 def cross(input: Tensor, other: Tensor, dim=None):
     """Cross products along `dim`, by default the first dimension of size 3; see `linalg.cross`."""
     check_tensor(input, "cross", "input")
@@ -277,8 +267,6 @@ def tensordot(a: Tensor, b: Tensor, dims=2, out=None):
     dims : int or (sequence of int, sequence of int)
         How many of a's last and b's first dimensions are summed over, or which ones.
     """
-    from .._core import deliver
-
     check_tensor(a, "tensordot", "a")
     check_tensor(b, "tensordot", "b")
     if isinstance(dims, Tensor):
@@ -301,7 +289,7 @@ def tensordot(a: Tensor, b: Tensor, dims=2, out=None):
     if a.dtype != b.dtype:
         raise RuntimeError(f"both inputs should have same dtype, got {a.dtype} and {b.dtype}")
     y = contract(a, b, contracted(first, a.ndim, 0), contracted(second, b.ndim, 1))
-    return y if out is None else deliver(y, out)
+    return y if out is None else deliver(y, out, True)
 
 
 def contract(a, b, first, second):
@@ -362,7 +350,7 @@ def chain(matrices, split, i, j):
     return mm(chain(matrices, split, i, k), chain(matrices, split, k + 1, j))
 
 
-@composed("linalg out")
+@composed("linalg out_same")
 def multi_dot(tensors):
     """The product of two or more matrices in the cheapest order; the first and the last may be vectors."""
     tensors = list(tensors)
@@ -398,8 +386,6 @@ def multi_dot(tensors):
 @composed("function")
 def chain_matmul(*matrices, out=None):
     """The product of matrices in the cheapest order; see `linalg.multi_dot`."""
-    from .._core import deliver
-
     for i, t in enumerate(matrices):
         check_tensor(t, "chain_matmul", f"matrices[{i}]")
         if t.ndim != 2:
@@ -407,13 +393,13 @@ def chain_matmul(*matrices, out=None):
     if not matrices:
         raise RuntimeError("chain_matmul(): Expected one or more matrices")
     y = matrices[0] if len(matrices) == 1 else multi_dot(matrices)
-    return y if out is None else deliver(y, out)
+    return y if out is None else deliver(y, out, True)
 
 
-# ---- powers and the exponential
+# ---- under the names of linalg
 
 
-@composed("linalg out", name="matmul")
+@composed("linalg out_same", name="matmul")
 def linalg_matmul(input: Tensor, other: Tensor):
     """See `matmul`."""
     return matmul(input, other)
@@ -424,214 +410,3 @@ def linalg_diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -
     """A view of the diagonals of matrices, as the last dimension."""
     check_tensor(A, "linalg.diagonal", "A")
     return A.diagonal(offset, dim1, dim2)
-
-
-def power(a, n, name):
-    if isinstance(n, bool) or not isinstance(n, int):
-        raise TypeError(f"{name}(): argument 'n' must be int, not {type(n).__name__}")
-    check_tensor(a, name, "A")
-    if a.ndim < 2:
-        raise RuntimeError(f"linalg.matrix_power: The input tensor A must have at least 2 dimensions, but has shape "
-                           f"{list(a.shape)}.")
-    if a.shape[-1] != a.shape[-2]:
-        raise RuntimeError(f"linalg.matrix_power: A must be batches of square matrices, but they are {a.shape[-2]} by "
-                           f"{a.shape[-1]} matrices")
-    if n == 0:
-        y = a.clone()
-        y.copy_(identity(a, a.shape[-1]))
-        return y
-    if n < 0:
-        a, n = inverse_of(a, "linalg.inv"), -n
-    if n == 1:
-        return a.clone()
-    y = None
-    while True:                        # by the bits of n
-        if n & 1:
-            y = a if y is None else matmul(y, a)
-        n >>= 1
-        if not n:
-            return y
-        a = matmul(a, a)
-
-
-@composed("linalg out", name="matrix_power")
-def linalg_matrix_power(A: Tensor, n: int):
-    """The n-th power of square matrices; of their inverses for negative n."""
-    return power(A, n, "linalg.matrix_power")
-
-
-@composed("function method out")
-def matrix_power(input: Tensor, n: int):
-    """See `linalg.matrix_power`."""
-    return power(input, n, "matrix_power")
-
-
-# Coefficients of the numerator of the [13/13] and [7/7] Pade approximants to exp, lowest power first, and the norms up
-# to which they are exact to double and single precision (N. Higham, The scaling and squaring method for the matrix
-# exponential revisited, SIAM J. Matrix Anal. Appl. 26, 2005, tables 2.3 and 2.1 and equation 2.3).
-PADE = {13: (64764752532480000, 32382376266240000, 7771770303897600, 1187353796428800, 129060195264000, 10559470521600,
-             670442572800, 33522128640, 1323241920, 40840800, 960960, 16380, 182, 1),
-        7: (17297280, 8648640, 1995840, 277200, 25200, 1512, 56, 1)}
-REACH = {13: 5.371920351148152, 7: 3.925724783138660}
-
-
-class LinalgMatrixExp(Step):
-    @staticmethod
-    def forward(ctx, a):
-        ctx.save_for_backward(a)
-        return exponential(a)
-
-    @staticmethod
-    def backward(ctx, g):
-        # exp of [[A^H, G], [0, A^H]] has the derivative in direction G as its upper right block (Higham, Functions of
-        # Matrices, 2008, theorem 3.6).
-        a = mH(ctx.saved_tensors[0])
-        n = a.shape[-1]
-        top = cat([a, g], -1)
-        bottom = cat([a.new_zeros(*a.shape), a], -1)
-        return LinalgMatrixExp.apply(cat([top, bottom], -2))[..., :n, n:]
-
-
-def exponential(a):
-    """Of each matrix: scaled by a power of 2 until the approximant is exact enough, then squared as often."""
-    if not a.numel():
-        return a.new_empty(*a.shape)
-    m = 13 if a.element_size() in (8, 16) and not (a.is_complex() and a.element_size() == 8) else 7
-    norms = a.abs().sum(-2).amax(-1)
-    halvings = [max(0, ceil(log2(v / REACH[m]))) if isfinite(v) and v > 0 else 0 for v in norms.reshape(-1).tolist()]
-    most = max(halvings)
-    times = norms.new_empty(0)
-    if most:
-        times = norms.detach().new_tensor(halvings).reshape(*norms.shape, 1, 1)
-        half = where(times > 1000, times - 1000, times.new_zeros(()))      # 2 ** -1023 is not normal: in two steps
-        a = a * (2.0 ** -(times - half)).to(a.dtype) * (2.0**-half).to(a.dtype)
-    x = pade(a, PADE[m])
-    for k in range(most):
-        x = where(times > k, matmul(x, x), x)
-    return x
-
-
-def pade(a, c):
-    """(V - U)^-1 (V + U) with the odd powers in U and the even ones in V."""
-    eye = expand_batch(identity(a, a.shape[-1]), tuple(a.shape[:-2]))
-    squares = [eye, matmul(a, a)]
-    for _ in range(2):
-        squares.append(matmul(squares[1], squares[-1]))
-    if len(c) == 8:
-        odd, even = (sum(c[2 * i + k] * squares[i] for i in range(4)) for k in (1, 0))
-    else:
-        sixth = squares[3]
-        odd, even = (matmul(sixth, sum(c[6 + 2 * i + k] * squares[i] for i in range(1, 4)))
-                     + sum(c[2 * i + k] * squares[i] for i in range(4)) for k in (1, 0))
-    odd = matmul(a, odd)
-    return LinalgSolveEx.apply(even - odd, even + odd)[0].contiguous()
-
-
-def matrix_exponential(a):
-    check_tensor(a, "linalg.matrix_exp", "A")
-    if not (a.is_floating_point() or a.is_complex()):
-        raise RuntimeError("linalg.matrix_exp: Expected a floating point or complex tensor as input. Got "
-                           f"{type_word(a)}")
-    check_square(a, "linalg.matrix_exp")
-    return LinalgMatrixExp.apply(a)
-
-
-@composed("function method")
-def matrix_exp(input: Tensor):
-    """The exponential of square matrices, by scaling and squaring (Higham 2005)."""
-    return matrix_exponential(input)
-
-
-@composed("linalg", name="matrix_exp")
-def linalg_matrix_exp(A: Tensor):
-    """See `matrix_exp`."""
-    return matrix_exponential(A)
-
-
-@composed("linalg")
-def vander(x: Tensor, *, N=None):
-    """Rows of powers 0 to N - 1 of each element (N: default the length of x)."""
-    check_tensor(x, "linalg.vander", "x")
-    x = x if x.ndim else x.unsqueeze(0)
-    count = x.shape[-1] if N is None else N
-    if count <= 1:
-        raise RuntimeError(f"N must be greater than 1, got {count} for shape {list(x.shape)}.")
-    powers = x.unsqueeze(-1).expand(*x.shape, count - 1).cumprod(-1)
-    return cat([powers.detach().new_ones(*x.shape, 1), powers], -1)
-
-
-# ---- distances
-
-
-class Cdist(Step):
-    """Euclidean distances through one product of matrices."""
-
-    @staticmethod
-    def forward(ctx, a, b):
-        squares = (a * a).sum(-1, True) + mT((b * b).sum(-1, True)) - 2 * matmul(a, mT(b))
-        y = squares.clamp_min(0).sqrt()
-        ctx.save_for_backward(a, b, y)
-        return y
-
-    @staticmethod
-    def backward(ctx, g):
-        a, b, y = ctx.saved_tensors
-        some = y > 0
-        w = where(some, g / where(some, y, y.new_ones(())), y.new_zeros(()))
-        return w.sum(-1, True) * a - matmul(w, b), mT(w).sum(-1, True) * b - matmul(mT(w), a)
-
-
-CDIST_MODES = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist")
-CDIST_ELEMENTS = 1 << 23      # differences that are held at a time
-
-
-@composed("function")
-def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = CDIST_MODES[0]):
-    """p-norm distances between the rows of two batches of matrices.
-
-    Parameters
-    ----------
-    x1, x2 : Tensor
-        Shapes (*, n, m) and (*, k, m); batches broadcast.
-    p : float
-        Order of the norm, 0 to inf.
-    compute_mode : str
-        Whether Euclidean distances come from a product of matrices, which is quick but loses digits between close
-        points: if there are more than 25 points, always, or never.
-
-    Returns
-    -------
-    Tensor
-        Shape (*, n, k). The gradient at equal points is 0.
-    """
-    check_tensor(x1, "cdist", "x1")
-    check_tensor(x2, "cdist", "x2")
-    if compute_mode not in CDIST_MODES:
-        raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
-    for x, word in ((x1, "X1"), (x2, "X2")):
-        if x.ndim < 2:
-            raise RuntimeError(f"cdist only supports at least 2D tensors, {word} got: {x.ndim}D")
-        if not x.is_floating_point():
-            raise RuntimeError(f"cdist only supports floating-point dtypes, {word} got: {type_word(x)}")
-    if x1.shape[-1] != x2.shape[-1]:
-        raise RuntimeError(f"X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]}")
-    if x1.dtype != x2.dtype:
-        raise RuntimeError(f"expected scalar type {type_word(x1)} but found {type_word(x2)}")
-    p = float(p)
-    if not p >= 0:
-        raise RuntimeError(f"cdist only supports non-negative p values, got {p}")
-    a, b = one_batch(x1, x2)
-    n, k, m = a.shape[-2], b.shape[-2], a.shape[-1]
-    shape = (*a.shape[:-1], k)
-    if not numel(shape) or not m:
-        return (a.sum(-1, True) * 0 + mT(b.sum(-1, True)) * 0) if numel(shape) else a.new_empty(shape)
-    if p == 2 and (compute_mode == CDIST_MODES[1] or (compute_mode == CDIST_MODES[0] and max(n, k) > 25)):
-        return Cdist.apply(a, b)
-    rows = max(1, CDIST_ELEMENTS // max(1, numel(shape) // n * m))
-    parts = [distances(a[..., i:i + rows, :], b, p) for i in range(0, n, rows)]
-    return parts[0] if len(parts) == 1 else cat(parts, -2)
-
-
-def distances(a, b, p):
-    difference = a.unsqueeze(-2) - b.unsqueeze(-3)
-    return plain_norm(difference, p, -1)

@@ -11,6 +11,7 @@ from .linalg_base import (
     diagonal,
     epsilon,
     identity,
+    int64,
     is_vector,
     mH,
     mT,
@@ -450,8 +451,6 @@ class LinalgLstsq(Step):
         if m > n and driver != "gelsy" and (driver == "gels" or bool((rank == n).all())):
             rest = x[..., n:, :].abs()
             residuals = (rest * rest).sum(-2)
-        from .linalg_factor import int64
-
         rank = rank.to(int64()) if driver != "gels" else rank.new_empty(0).to(int64())
         s = s if driver in ("gelsd", "gelss") else none.clone()
         ctx.mark_non_differentiable(rank, s)
@@ -478,8 +477,6 @@ class LinalgLstsq(Step):
 
 def lstsq_zero(a, b, driver):
     """Matrices without elements: nothing is determined, and the smallest solution is 0."""
-    from .linalg_factor import int64
-
     none = real(a.new_empty(0))
     batch = tuple(a.shape[:-2])
     x = mT(a.new_zeros(*batch, b.shape[-1], a.shape[-1]))
