@@ -353,7 +353,7 @@ def test_junk_for_every_function(beyond_pytorch, torch, kind):
     tensors = operands(torch)
     before = state(tensors)
     options = {"full_like": {"fill_value": 1}, "frombuffer": {"dtype": torch.float32},
-               "randint": {"size": (2,), "high": 5}}
+               "randint": {"size": (2,), "high": 5}, "select_scatter": {"dim": 0, "index": 0}}
     unnamed = {}
     for name in public_functions(torch):
         if name in NO_TENSORS:

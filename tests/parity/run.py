@@ -118,7 +118,7 @@ def line(row, result):
 
 
 def details(result, most, whole=True):
-    """The kinds of difference, each with a program that shows it: whole, or its lines that matter, cut to the screen."""
+    """The kinds of difference, each with a program that shows it: whole, or the lines that matter cut to the screen."""
     kinds = {}
     for dtype, tally in result["dtypes"].items():
         for kind, (count, message, snippet) in tally["reasons"].items():

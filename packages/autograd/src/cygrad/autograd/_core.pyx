@@ -15,7 +15,7 @@ from cpython.sequence cimport PySequence_Check
 from libc.math cimport INFINITY, NAN
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
-from libc.string cimport memcpy, memset
+from libc.string cimport memcmp, memcpy, memset
 
 from cygrad.storage cimport dispatch, ops
 from cygrad.storage.core cimport (
@@ -64,10 +64,12 @@ include "accumulate.pxi"  # where gradients meet
 include "engine.pxi"      # backward passes
 include "args.pxi"        # what users may pass: checks and conversions
 include "construct.pxi"   # tensor(), zeros(), from_numpy() and so on
+include "ranges.pxi"      # arange(), linspace(), eye()
 include "indexing.pxi"    # x[...] and x[...] = v
 include "calls.pxi"       # public calls whose meaning depends on their arguments
 include "sorting.pxi"     # search in sorted tensors
 include "lapack.pxi"      # LAPACK on tensors, for autograd/composed
+include "formats.pxi"     # order in memory; changes of shape in place
 include "functions.pxi"   # generated: public functions
 include "tensor_class.pxi"  # class Tensor: tensor.pxi.in with the generated methods
 include "rare.pxi"        # rows of the table that are called by number or name
@@ -82,3 +84,5 @@ __all__ = [
     "set_default_dtype", "split", "squeeze", "stack", "std", "t", "tensor", "unbind", "var", "where", "zeros", "zeros_like"]
 
 __all__ += ["bucketize", "searchsorted"]
+__all__ += ["channels_last", "channels_last_3d", "contiguous_format", "empty_strided", "layout", "memory_format", "preserve_format",
+            "strided"]

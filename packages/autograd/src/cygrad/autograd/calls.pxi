@@ -317,7 +317,7 @@ def squeeze(input=REQUIRED, dim=None):
     """A view without the dimensions (or the named ones) of size 1."""
     cdef Tensor x = as_tensor_arg(input, "squeeze", "input")
     cdef int overload = 0 if dim is None else 2 if isinstance(dim, (tuple, list)) else 1
-    return numbered(op_squeeze_dims(x, dims_mask(dim, x.m.ndim, "squeeze")), overload)
+    return numbered(op_squeeze_dims(x, axes_mask(dim, x.m.ndim, "squeeze")), overload)
 
 
 def flatten(input=REQUIRED, start_dim=0, end_dim=-1):
@@ -432,7 +432,38 @@ def chunk(input=REQUIRED, chunks=REQUIRED, dim=0):
 
 def cat(tensors=REQUIRED, dim=0, *, out=None):
     """Tensors joined along an existing dimension."""
-    return finish(op_cat(as_tensors(tensors, "cat", "tensors"), as_index(dim, "cat", "dim")), out)
+    cdef list xs = as_tensors(tensors, "cat", "tensors")
+    cdef int64_t k = as_index(dim, "cat", "dim")
+    cdef int n = (<Tensor>xs[0]).m.ndim if xs else 0
+    if (n == 4 or n == 5) and _py.all(x.dim() == n and channels_innermost(&(<Tensor>x).m) for x in xs):
+        k = wrap_dim(k, n)      # the result lies as its parts do
+        k = 0 if k == 0 else n - 1 if k == 1 else k - 1
+        return joined(permute(op_cat([permute(x, [0, *range(2, n), 1]) for x in xs], k), [0, n - 1, *range(1, n - 1)]),
+                      out, xs)
+    return joined(op_cat(xs, k), out, xs)
+
+
+cdef object joined(Tensor y, object out, list parts):
+    """y, or `out` with its values; a dtype that cannot hold them is a TypeError here, and memory of a part refused."""
+    if isinstance(out, Tensor) and not storable(y.m.dtype, (<Tensor>out).m.dtype):
+        raise TypeError(f"cat(): input types can't be cast to the desired output type {dtype_word((<Tensor>out).m.dtype)}")
+    for x in parts if isinstance(out, Tensor) else ():
+        if (<Tensor>x).mem is (<Tensor>out).mem and out.numel() and reach(&(<Tensor>x).m, &(<Tensor>out).m):
+            raise RuntimeError("unsupported operation: some elements of the input tensor and the written-to tensor refer to a "
+                               "single memory location. Please clone() the tensor before performing the operation.")
+    return finish(y, out)
+
+
+cdef bint reach(const Meta* a, const Meta* b) noexcept:
+    """Whether the bytes from the first to the last element of two tensors have some in common."""
+    cdef int64_t last = 0, other = 0
+    cdef int i
+    for i in range(a.ndim):
+        last += (a.sizes[i] - 1) * a.strides[i]
+    for i in range(b.ndim):
+        other += (b.sizes[i] - 1) * b.strides[i]
+    return (a.numel and b.numel and a.data < b.data + (other + 1) * ITEMSIZE[b.dtype]
+            and b.data < a.data + (last + 1) * ITEMSIZE[a.dtype])
 
 
 def stack(tensors=REQUIRED, dim=0, *, out=None):
@@ -447,7 +478,7 @@ def stack(tensors=REQUIRED, dim=0, *, out=None):
                                f"entry 0 and "
                                f"{list((<Tensor>x).shape)} at entry {i}")
     k = wrap_dim(as_index(dim, "stack", "dim"), (<Tensor>xs[0]).m.ndim + 1)
-    return finish(op_stack(xs, k), out)
+    return joined(op_stack(xs, k), out, xs)
 
 
 def as_strided(input=REQUIRED, size=REQUIRED, stride=REQUIRED, storage_offset=None):
@@ -480,8 +511,9 @@ cdef tuple places(Tensor x):
 
 
 def clone(input=REQUIRED, *, memory_format=None):
-    """A copy, differentiable; keeps the layout of a dense input."""
-    return op_clone(as_tensor_arg(input, "clone", "input"))
+    """A copy, differentiable; keeps the layout of a dense input unless `memory_format` says otherwise."""
+    cdef Tensor x = as_tensor_arg(input, "clone", "input")
+    return in_format(x, format_of(memory_format, x.m.ndim, "clone"), True)
 
 
 # ---- comparing whole tensors -----------------------------------------------------------------------------------------

@@ -353,6 +353,19 @@ cdef inline int code_or_default(object d) except -1:
     return default_dtype() if d is None else dtype_code(d)
 
 
+cdef int code_beside(object d, object out, int otherwise) except -1:
+    """dtype of a new tensor: the one given, that of the tensor `out` that it goes to, or another. Two have to agree."""
+    cdef int code
+    if out is None:
+        return otherwise if d is None else dtype_code(d)
+    if not isinstance(out, Tensor):
+        raise TypeError(f"argument 'out' must be Tensor, not {kind_of(out)}")
+    code = (<Tensor>out).m.dtype
+    if d is not None and dtype_code(d) != code:
+        raise RuntimeError(f"dtype {dtype_word(dtype_code(d))} does not match dtype of out parameter ({dtype_word(code)})")
+    return code
+
+
 cdef object as_fill(object v, str name, str arg="fill_value"):
     """The Python number that every element gets."""
     if isinstance(v, Tensor) and (<Tensor>v).m.ndim == 0:
@@ -364,127 +377,85 @@ cdef object as_fill(object v, str name, str arg="fill_value"):
     return v
 
 
-def zeros(*size, dtype=None, device=None, requires_grad=False, out=None):
+def zeros(*size, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
     """A tensor of zeros of the given shape."""
     cdef Dims d
-    cdef int code = code_or_default(dtype)
+    cdef int code = code_beside(dtype, out, default_dtype())
     parse_shape(size, &d, "zeros")
+    check_layout(layout, pin_memory, "zeros")
     on = check_new(device, requires_grad, code, "zeros")
     return finish(finish_new(filled_zero(&d, 0.0, code), on), out)
 
 
-def ones(*size, dtype=None, device=None, requires_grad=False, out=None):
+def ones(*size, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
     """A tensor of ones of the given shape."""
     cdef Dims d
-    cdef int code = code_or_default(dtype)
+    cdef int code = code_beside(dtype, out, default_dtype())
     parse_shape(size, &d, "ones")
+    check_layout(layout, pin_memory, "ones")
     on = check_new(device, requires_grad, code, "ones")
     return finish(finish_new(filled_zero(&d, 1.0, code), on), out)
 
 
-def empty(*size, dtype=None, device=None, requires_grad=False):
+def empty(*size, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, memory_format=None):
     """An uninitialised tensor of the given shape."""
     cdef Dims d
-    cdef int code = code_or_default(dtype)
+    cdef int code = code_beside(dtype, out, default_dtype())
     parse_shape(size, &d, "empty")
+    check_layout(layout, pin_memory, "empty")
     on = check_new(device, requires_grad, code, "empty")
-    return finish_new(filled(&d, None, code), on)
+    y = filled(&d, None, code)
+    if memory_format is not None and memory_format is not contiguous_format:
+        y = like(y, None, None, None, False, "empty", memory_format)
+    return finish(finish_new(y, on), out)
 
 
-def full(size=REQUIRED, fill_value=REQUIRED, *, dtype=None, device=None, requires_grad=False):
+def full(size=REQUIRED, fill_value=REQUIRED, *, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
     """A tensor of the given shape filled with a number, whose kind decides the dtype when none is given."""
     cdef Dims d
     cdef int code
     parse_ints(size, &d, "full", "size")
     fill_value = as_fill(fill_value, "full")
-    if dtype is None:
-        code = (BOOL if isinstance(fill_value, bool) else INT64 if isinstance(fill_value, int)
-                else default_complex() if isinstance(fill_value, complex) else default_dtype())
-    else:
-        code = dtype_code(dtype)
+    code = (BOOL if isinstance(fill_value, bool) else INT64 if isinstance(fill_value, int)
+            else default_complex() if isinstance(fill_value, complex) else default_dtype())
+    code = code_beside(dtype, out, code)
+    check_layout(layout, pin_memory, "full")
     on = check_new(device, requires_grad, code, "full")
-    return finish_new(filled(&d, fill_value, code), on)
+    return finish(finish_new(filled(&d, fill_value, code), on), out)
 
 
-def zeros_like(input=REQUIRED, *, dtype=None, device=None, requires_grad=False):
+def zeros_like(input=REQUIRED, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, memory_format=None):
     """Zeros in the shape, dtype and layout of `input`."""
-    return like(input, 0.0, dtype, device, requires_grad, "zeros_like")
+    check_layout(layout, pin_memory, "zeros_like")
+    return like(input, 0.0, dtype, device, requires_grad, "zeros_like", memory_format)
 
 
-def ones_like(input=REQUIRED, *, dtype=None, device=None, requires_grad=False):
+def ones_like(input=REQUIRED, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, memory_format=None):
     """Ones in the shape, dtype and layout of `input`."""
-    return like(input, 1.0, dtype, device, requires_grad, "ones_like")
+    check_layout(layout, pin_memory, "ones_like")
+    return like(input, 1.0, dtype, device, requires_grad, "ones_like", memory_format)
 
 
-def empty_like(input=REQUIRED, *, dtype=None, device=None, requires_grad=False):
+def empty_like(input=REQUIRED, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, memory_format=None):
     """Uninitialised, in the shape, dtype and layout of `input`."""
-    return like(input, None, dtype, device, requires_grad, "empty_like")
+    check_layout(layout, pin_memory, "empty_like")
+    return like(input, None, dtype, device, requires_grad, "empty_like", memory_format)
 
 
-def full_like(input=REQUIRED, fill_value=REQUIRED, *, dtype=None, device=None, requires_grad=False):
+def full_like(input=REQUIRED, fill_value=REQUIRED, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, memory_format=None):
     """A number in the shape, dtype and layout of `input`."""
-    return like(input, as_fill(fill_value, "full_like"), dtype, device, requires_grad, "full_like")
+    check_layout(layout, pin_memory, "full_like")
+    return like(input, as_fill(fill_value, "full_like"), dtype, device, requires_grad, "full_like", memory_format)
 
 
-cdef Tensor like(object input, object value, object dt, object device, object requires_grad, str name):
+cdef Tensor like(object input, object value, object dt, object device, object requires_grad, str name, object order=None):
     cdef Tensor t = as_tensor_arg(input, name, "input"), y = tensor_new()
     cdef int code = t.m.dtype if dt is None else dtype_code(dt)
     cdef bint on = check_new(device, requires_grad, code, name)
-    meta_dense_like(&y.m, &t.m, code)
+    meta_in_format(&y.m, &t.m, format_of(order, t.m.ndim, name), code)
     adopt(y, meta_storage(&y.m))
     if value is not None and y.m.numel:
         ops.fill_number(&y.m, value)
-    return finish_new(y, on)
-
-
-cdef object as_bound(object v, str arg):
-    """A number of a range, as Python has it."""
-    if isinstance(v, Tensor) and (<Tensor>v).m.ndim == 0:
-        return (<Tensor>v).item()
-    if not (isinstance(v, (int, float)) or isinstance(v, np_type("number"))):
-        wrong_type(v, "arange", arg, "Number")
-    return v
-
-
-def arange(start=REQUIRED, end=None, step=1, *, dtype=None, device=None, requires_grad=False):
-    """Numbers from `start` (0 when only one is given) up to, without, `end`, `step` apart."""
-    cdef Tensor y = tensor_new()
-    cdef int code
-    if end is None:
-        start, end = 0, start
-    start, end, step = as_bound(start, "start"), as_bound(end, "end"), as_bound(step, "step")
-    if dtype is not None:
-        code = dtype_code(dtype)
-    else:
-        real = _py.any(isinstance(v, float) or isinstance(v, np_type("floating")) for v in (start, end, step))
-        code = default_dtype() if real else INT64
-    on = check_new(device, requires_grad, code, "arange")
-    adopt(y, ops.op_arange(&y.m, start, end, step, code))
-    return finish_new(y, on)
-
-
-def linspace(start=REQUIRED, end=REQUIRED, steps=REQUIRED, *, dtype=None, device=None, requires_grad=False):
-    """`steps` numbers evenly spaced from `start` to `end`, both included."""
-    cdef Tensor y = tensor_new()
-    cdef double first = as_number(start, "linspace", "start"), last = as_number(end, "linspace", "end")
-    cdef int64_t n = as_index(steps, "linspace", "steps")
-    cdef int code = code_or_default(dtype)
-    if n < 0:
-        raise RuntimeError(f"linspace(): number of steps must be non-negative, got {n}")
-    on = check_new(device, requires_grad, code, "linspace")
-    adopt(y, ops.op_linspace(&y.m, first, last, n, code))
-    return finish_new(y, on)
-
-
-def eye(n=REQUIRED, m=None, *, dtype=None, device=None, requires_grad=False):
-    """Ones on the diagonal of an (n, m) matrix of zeros."""
-    cdef Tensor y = tensor_new()
-    cdef int64_t rows = as_index(n, "eye", "n"), columns = rows if m is None else as_index(m, "eye", "m")
-    cdef int code = code_or_default(dtype)
-    if rows < 0 or columns < 0:
-        raise RuntimeError(f"eye(): n and m must be greater or equal to 0, got {rows} and {columns}")
-    on = check_new(device, requires_grad, code, "eye")
-    adopt(y, ops.op_eye(&y.m, rows, columns, code))
     return finish_new(y, on)
 
 

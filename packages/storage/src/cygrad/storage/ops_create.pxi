@@ -89,7 +89,7 @@ cdef int counted_in(int code) noexcept:
 cdef void spread(element* y, int64_t n, double start, double end) noexcept nogil:
     """Symmetric: the second half counts down from `end`, so both ends are exact.
 
-    float32 steps are rounded to float32, as PyTorch's.
+    float32 steps are rounded to float32, and the ends of integers cut to integers, as PyTorch's.
     """
     cdef int64_t i
     cdef double step = (end - start) / (n - 1) if n > 1 else 0

@@ -134,10 +134,12 @@ def publish(place, namespace):
 # Every module of compositions, each on a line of its own.
 from . import (
     counts,
+    creating,
     differences,
     distance,
     einsum,
     elementwise,
+    joining,
     linalg_factor,
     linalg_norms,
     linalg_power,
@@ -148,6 +150,7 @@ from . import (
     order_statistics,
     reductions,
     sorting,
+    views,
     windows,
 )
 

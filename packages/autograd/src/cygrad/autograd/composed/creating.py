@@ -1,0 +1,127 @@
+"""Tensors of numbers that follow a rule, and functions that write."""
+
+from cygrad.storage.core import dtypes as _dtypes
+
+from .. import _core
+from .._core import Tensor
+from . import composed
+from ._args import int_arg, tensor_arg
+
+
+def number(x, function: str, argument: str):
+    """A Python number, or the one that a tensor without dimensions holds."""
+    if isinstance(x, Tensor):
+        if x.dim():
+            raise RuntimeError(f"{function}(): only supports 0-dimensional {argument} tensors, but got {x.dim()} "
+                               "dimension(s)")
+        return x.item()
+    if isinstance(x, int | float | complex):
+        return x
+    raise TypeError(f"{function}(): argument '{argument}' must be Number or Tensor, not {type(x).__name__}")
+
+
+@composed("function")
+def logspace(start, end, steps: int, base: float = 10.0, *, out=None, dtype=None, device=None, layout=None,
+             requires_grad: bool = False) -> Tensor:
+    """Powers of `base` with evenly spaced exponents.
+
+    Parameters
+    ----------
+    start, end : number, or Tensor without dimensions
+        The first and the last exponent.
+    steps : int
+    base : float
+    dtype : dtype, optional
+        Default: the default dtype.
+
+    Raises
+    ------
+    RuntimeError
+        A negative number of steps.
+    """
+    start, end = number(start, "logspace", "start"), number(end, "logspace", "end")
+    if dtype is None:
+        dtype = _core.get_default_dtype() if out is None else out.dtype
+    elif out is not None and out.dtype is not dtype:
+        raise RuntimeError(f"logspace(): dtype {dtype} does not match dtype of out parameter ({out.dtype})")
+    if not (dtype.is_floating_point or dtype.is_complex):
+        start, end = int(start), int(end)
+    if int_arg(steps, "logspace", "steps") < 0:
+        raise RuntimeError(f"logspace(): number of steps must be non-negative, got {steps}")
+    wide = _dtypes["complex128" if dtype.is_complex else "float64"]
+    exponents = _core.linspace(start, end, steps, dtype=wide, device=device)
+    y = _core.pow(base, exponents).to(dtype).requires_grad_(requires_grad)
+    return y if out is None else _core.deliver(y, out)
+
+
+def indices(function: str, row, col, offset, dtype, below: bool) -> Tensor:
+    """(2, n): rows and columns of the entries of a triangle, row by row."""
+    row, col, offset = int_arg(row, function, "row"), int_arg(col, function, "col"), int_arg(offset, function, "offset")
+    for name, n in (("row", row), ("col", col)):
+        if n < 0:
+            raise RuntimeError(f"{function}(): {name} must be non-negative, got {n}")
+    distance = _core.arange(col) - _core.arange(row).unsqueeze(1)
+    inside = distance <= offset if below else distance >= offset
+    found = inside.nonzero().t().contiguous()
+    return found if dtype is None else found.to(dtype)
+
+
+@composed("function")
+def tril_indices(row: int, col: int, offset: int = 0, *, dtype=None, device=None, layout=None) -> Tensor:
+    """Where the entries of the lower triangle of a (row, col) matrix are: (2, n), rows and columns, row by row.
+
+    Parameters
+    ----------
+    row, col : int
+    offset : int
+        The diagonal up to which the triangle reaches; positive: above the main one.
+    dtype : dtype, optional
+        Default: int64.
+    """
+    return indices("tril_indices", row, col, offset, dtype, True)
+
+
+@composed("function")
+def triu_indices(row: int, col: int, offset: int = 0, *, dtype=None, device=None, layout=None) -> Tensor:
+    """Where the entries of the upper triangle of a (row, col) matrix are: (2, n), rows and columns, row by row.
+
+    Parameters
+    ----------
+    row, col : int
+    offset : int
+        The diagonal from which the triangle starts; positive: above the main one.
+    dtype : dtype, optional
+        Default: int64.
+    """
+    return indices("triu_indices", row, col, offset, dtype, False)
+
+
+@composed("function")
+def scalar_tensor(s, *, dtype=None, device=None, layout=None, requires_grad: bool = False) -> Tensor:
+    """A number as a tensor without dimensions, of the default dtype unless another is given."""
+    dtype = _core.get_default_dtype() if dtype is None else dtype
+    return _core.full((), s, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+@composed("function")
+def fill(input: Tensor, value) -> Tensor:
+    """A copy of `input` with every element replaced by `value`, a number or a tensor without dimensions."""
+    return tensor_arg(input, "fill").clone().fill_(value)
+
+
+@composed("function")
+def fill_(input: Tensor, value) -> Tensor:
+    """`input.fill_(value)`."""
+    return tensor_arg(input, "fill_").fill_(value)
+
+
+@composed("function")
+def zero_(input: Tensor) -> Tensor:
+    """`input.zero_()`."""
+    return tensor_arg(input, "zero_").zero_()
+
+
+@composed("function")
+def resize_as_(input: Tensor, the_template: Tensor, *, memory_format=None) -> Tensor:
+    """`input.resize_as_(the_template)`."""
+    return tensor_arg(input, "resize_as_").resize_as_(the_template, memory_format=memory_format)

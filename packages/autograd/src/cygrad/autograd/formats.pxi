@@ -1,0 +1,224 @@
+# formats: the order in which a tensor's elements lie in memory, and changes of shape in place. May use: args, construct.
+
+class memory_format:
+    """The order of a tensor's dimensions in memory: `contiguous_format` (row-major), `preserve_format` (as the argument's),
+    `channels_last` and `channels_last_3d` (of four and five dimensions, the second one innermost)."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def __repr__(self):
+        return f"torch.{self.name}"
+
+    def __reduce__(self):
+        return self.name
+
+
+class layout:
+    """How a tensor stores its elements; there is one: `strided`."""
+
+    def __repr__(self):
+        return "torch.strided"
+
+    def __reduce__(self):
+        return "strided"
+
+
+contiguous_format = memory_format("contiguous_format")
+preserve_format = memory_format("preserve_format")
+channels_last = memory_format("channels_last")
+channels_last_3d = memory_format("channels_last_3d")
+strided = layout()
+cdef object _memory_format = memory_format          # in methods the argument has that name
+
+
+cdef enum Format:
+    PRESERVE, ROWMAJOR, CHANNELS_LAST
+
+
+cdef Format format_of(object f, int ndim, str name) except *:
+    """What the argument memory_format asks of a tensor of so many dimensions; None preserves."""
+    if f is None or f is preserve_format:
+        return PRESERVE
+    if f is contiguous_format:
+        return ROWMAJOR
+    if not isinstance(f, memory_format):
+        wrong_type(f, name, "memory_format", "torch.memory_format")
+    wanted = 4 if f is channels_last else 5
+    if ndim != wanted:
+        raise RuntimeError(f"{name}(): required rank {wanted} tensor to use {f.name} format, got {ndim} dimensions")
+    return CHANNELS_LAST
+
+
+cdef int check_layout(object given, object pin_memory, str name) except -1:
+    """The options of new tensors that have one value here."""
+    if given is not None and given is not strided:
+        wrong_type(given, name, "layout", "torch.strided")
+    if pin_memory is not None and pin_memory is not False and as_flag(pin_memory, name, "pin_memory"):
+        raise RuntimeError(f"{name}(): memory can be pinned for an accelerator only, and there is none")
+    return 0
+
+
+cdef int channels_strides(const Meta* m, int64_t* strides) noexcept:
+    """Strides of a tensor of m's shape whose second dimension is innermost."""
+    cdef int64_t step = m.sizes[1]
+    cdef int i
+    strides[1] = 1
+    for i in range(m.ndim - 1, 1, -1):
+        strides[i] = step
+        step *= m.sizes[i]
+    strides[0] = step
+    return 0
+
+
+cdef bint lies_in(const Meta* m, Format f) noexcept:
+    """Whether the elements lie in this order; dimensions of size 1 do not count."""
+    cdef int64_t strides[5]
+    cdef int i
+    if f != CHANNELS_LAST:
+        return f == PRESERVE or m.flags & CONTIGUOUS != 0
+    channels_strides(m, strides)
+    for i in range(m.ndim):
+        if m.sizes[i] != 1 and m.strides[i] != strides[i]:
+            return False
+    return True
+
+
+cdef int meta_in_format(Meta* y, const Meta* like, Format f, int code) except -1:
+    """Shape of `like`, in this order, without data."""
+    cdef int64_t strides[5]
+    if f == PRESERVE:
+        return meta_dense_like(y, like, code)
+    if f == ROWMAJOR:
+        return meta_contig(y, like.ndim, like.sizes, code)
+    channels_strides(like, strides)
+    return meta_strided(y, like.ndim, like.sizes, strides, code, NULL)
+
+
+cdef Tensor in_format(Tensor x, Format f, bint copy):
+    """x in this order: itself if it lies so (and no copy is wanted), else a differentiable copy."""
+    if lies_in(&x.m, f):
+        return op_clone(x) if copy else x
+    if f == ROWMAJOR:
+        return op_contiguous(x)
+    there = [0, *range(2, x.m.ndim), 1]
+    back = [0, x.m.ndim - 1, *range(1, x.m.ndim - 1)]
+    return permute(op_contiguous(permute(x, there)), back)
+
+
+cdef Tensor converted(Tensor x, object dtype, bint copy, object f, str name):
+    """x in a dtype and order: itself where it has both, unless a copy is wanted."""
+    cdef Format wanted = format_of(f, x.m.ndim, name)
+    cdef Tensor y = x if dtype is None else to_dtype(x, dtype, False)
+    if y is not x:
+        return in_format(y, wanted, False)
+    # PyTorch takes what is not channels_last to be contiguous: nothing is copied for that.
+    if copy or (wanted == CHANNELS_LAST and not lies_in(&x.m, wanted)) or (wanted == ROWMAJOR and channels_innermost(&x.m)):
+        return in_format(x, wanted, True)
+    return x
+
+
+cdef bint channels_innermost(const Meta* m) noexcept:
+    return (m.ndim == 4 or m.ndim == 5) and not m.flags & CONTIGUOUS and lies_in(m, CHANNELS_LAST)
+
+
+# ---- new tensors -----------------------------------------------------------------------------------------------------
+
+def empty_strided(size=REQUIRED, stride=REQUIRED, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
+    """An uninitialised tensor of a shape with the given strides; some elements may share a place in memory.
+
+    Parameters
+    ----------
+    size, stride : tuple of ints
+        Of the same length, not negative.
+    """
+    cdef Dims d, s
+    cdef Tensor y = tensor_new()
+    cdef Storage memory
+    cdef int code = code_or_default(dtype)
+    cdef int64_t end = 0, part
+    cdef int i
+    parse_ints(size, &d, "empty_strided", "size")
+    parse_ints(stride, &s, "empty_strided", "stride")
+    if d.n != s.n:
+        raise RuntimeError(f"empty_strided(): dimensionality of sizes ({d.n}) must match dimensionality of strides ({s.n})")
+    check_layout(layout, pin_memory, "empty_strided")
+    on = check_new(device, requires_grad, code, "empty_strided")
+    for i in range(d.n):
+        if d.v[i] < 0 or s.v[i] < 0:
+            raise RuntimeError(f"empty_strided(): sizes and strides must not be negative, got {size} and {stride}")
+    meta_strided(&y.m, d.n, d.v, s.v, code, NULL)
+    if y.m.numel:
+        for i in range(d.n):
+            if s.v[i] and d.v[i] - 1 > ((<int64_t>1 << 62) // ITEMSIZE[code] - end) // s.v[i]:
+                raise RuntimeError(f"empty_strided(): a tensor of sizes {size} and strides {stride} needs more memory than "
+                                   f"can be addressed")
+            end += (d.v[i] - 1) * s.v[i]
+    memory = storage_new((end + 1) * ITEMSIZE[code] if y.m.numel else 0)
+    adopt(y, memory)
+    y.m.data = memory.ptr
+    return finish_new(y, on)
+
+
+# ---- in place --------------------------------------------------------------------------------------------------------
+
+cdef Tensor reshaped(Tensor x, const Dims* d, Format f, str name):
+    """x with another shape in place; its memory is kept where it is large enough, else replaced by a larger copy.
+
+    Other tensors over the old memory keep that.
+    """
+    cdef Meta m
+    cdef Storage s = x.mem
+    cdef int64_t offset = x.m.data - x.mem.ptr, held = 0
+    cdef int code = x.m.dtype
+    if needs(x):
+        raise RuntimeError(f"{name}(): cannot resize variables that require grad")
+    check_sizes(d, name)
+    if f == PRESERVE and same_sizes(d, &x.m):
+        return x
+    memset(&m, 0, sizeof(m))
+    meta_contig(&m, d.n, d.v, code)
+    try:
+        held = m.numel * ITEMSIZE[code]
+        if offset + held > s.nbytes:
+            if s.readonly:
+                raise RuntimeError(f"{name}(): the tensor's memory is borrowed and cannot grow; clone() it before resizing")
+            s = storage_new(offset + held)
+            memcpy(s.ptr, x.mem.ptr, x.mem.nbytes)
+        tensor_strip(x)
+        if f == CHANNELS_LAST:
+            meta_in_format(&x.m, &m, f, code)
+        else:
+            meta_contig(&x.m, d.n, d.v, code)
+        adopt(x, s)
+        x.m.data = s.ptr + offset
+    finally:
+        meta_clear(&m)
+    bump(x, OP_FILL)
+    return x
+
+
+cdef bint same_sizes(const Dims* d, const Meta* m) noexcept:
+    return d.n == m.ndim and memcmp(d.v, m.sizes, d.n * sizeof(int64_t)) == 0
+
+
+cdef int check_sizes(const Dims* d, str name) except -1:
+    cdef int i
+    for i in range(d.n):
+        if d.v[i] < 0:
+            raise RuntimeError(f"{name}(): sizes must not be negative, got {[d.v[i] for i in range(d.n)]}")
+    return 0
+
+
+cdef Tensor become(Tensor x, object view):
+    """x takes the shape and strides of view(x), in place: the view becomes the last step of its history."""
+    cdef Tensor h, y
+    check_history(x, needs(x))
+    h = history_alias(x, False)
+    y = view(h)
+    tensor_strip(x)
+    meta_like(&x.m, &y.m)
+    adopt(x, y.mem)
+    if needs(y) and y.fn is not None:
+        replace_history(y.fn, x)
+    return x
