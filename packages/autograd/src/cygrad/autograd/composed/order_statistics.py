@@ -188,7 +188,8 @@ def between(values, ranks, interpolation):
     if interpolation == "lower":
         return low
     weight = ranks - below if interpolation == "linear" else _core.full_like(ranks, 0.5)
-    return _core.lerp(low, take(_core.ceil(ranks)), weight)
+    result = _core.lerp(low, take(_core.ceil(ranks)), weight)
+    return _core.where(ranks == below, low, result)             # infinities have no difference
 
 
 def quantiles(input, q, dim, keepdim, interpolation, name):

@@ -179,6 +179,8 @@ def renorm_(self: Tensor, p, dim: int, maxnorm) -> Tensor:
 @composed("function method")
 def dist(input: Tensor, other: Tensor, p=2) -> Tensor:
     """The `p`-norm of the difference of two tensors, which are broadcast."""
+    if not isinstance(other, Tensor):
+        raise TypeError(f"dist(): argument 'other' must be Tensor, not {type(other).__name__}")
     return _core.norm(input - other, p)
 
 
