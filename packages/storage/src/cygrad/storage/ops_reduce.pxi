@@ -393,6 +393,8 @@ cdef Storage reduce_cast(Meta* y, Meta* x, uint64_t mask, bint keepdim, int kid,
     """A sum-like reduction in the dtype `code`; the input is cast first, unless only an integer's width changes."""
     cdef Meta held
     cdef Storage s, result
+    if hand_kernel(kid, COMPUTED[code]) == NULL:
+        no_kernel("prod" if kid == H_PROD else "sum", code)
     if x.dtype == code or (code == INT64 and is_integral(x.dtype)):
         return reduce_to(y, x, mask, keepdim, kid, out, code, 0, empty)
     memset(&held, 0, sizeof(Meta))
