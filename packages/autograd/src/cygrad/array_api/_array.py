@@ -147,6 +147,8 @@ def add_operators(functions):
         setattr(Array, f"__{name}__", make(function, False))
         if name not in ("eq", "ne", "lt", "le", "gt", "ge"):
             setattr(Array, f"__r{name}__", make(function, True))
+        if name in ("floordiv", "mod"):            # the other in-place operators are Tensor's
+            setattr(Array, f"__i{name}__", lambda self, other, function=function: self.copy_(function(self, other)))
 
 
 def add_wrapped(names):

@@ -44,9 +44,8 @@ unary("bitwise_invert", "bitwise_not")
 unary("negative", "neg")
 for _name in ("ceil", "floor", "trunc"):
     unary(_name, same_for=INTEGERS)
-unary("sign", "sgn")
-for _name in ("atan2", "bitwise_and", "bitwise_or", "bitwise_xor", "copysign", "floor_divide", "hypot", "logaddexp",
-              "logical_and", "logical_or", "logical_xor", "maximum", "minimum", "nextafter", "pow", "remainder"):
+for _name in ("atan2", "bitwise_and", "bitwise_or", "bitwise_xor", "copysign", "hypot", "logaddexp", "logical_and",
+              "logical_or", "logical_xor", "maximum", "minimum", "nextafter", "pow"):
     binary(_name)
 for _name, _theirs in (("add", "add"), ("subtract", "sub"), ("multiply", "mul"), ("divide", "div"), ("equal", "eq"),
                        ("not_equal", "ne"), ("less", "lt"), ("less_equal", "le"), ("greater", "gt"),
@@ -75,6 +74,15 @@ def conj(x, /):
     return cygrad.conj(x) if x.dtype.is_complex else x
 
 
+def floor_divide(x1, x2, /):
+    """Quotients rounded down; of infinities, infinite ones."""
+    x1, x2 = pair(x1, x2)
+    y = cygrad.floor_divide(x1, x2)
+    if not y.dtype.is_floating_point:
+        return y
+    return cygrad.where(cygrad.isfinite(x1) & cygrad.isfinite(x2), y, cygrad.floor(cygrad.div(x1, x2)))
+
+
 def imag(x, /):
     """Imaginary parts."""
     return cygrad.imag(x) if x.dtype.is_complex else cygrad.zeros_like(x)
@@ -90,6 +98,19 @@ def real(x, /):
     return cygrad.real(x) if x.dtype.is_complex else x
 
 
+def remainder(x1, x2, /):
+    """What division, rounded down, leaves; of the sign of `x2` even where that is 0."""
+    x1, x2 = pair(x1, x2)
+    y = cygrad.remainder(x1, x2)
+    return cygrad.where(y == 0, cygrad.copysign(y, x2), y) if y.dtype.is_floating_point else y
+
+
+def sign(x, /):
+    """-1, 0 or 1, or NaN; of complex numbers, those of absolute value 1 (or 0) in the same direction."""
+    y = cygrad.sgn(x)
+    return cygrad.where(cygrad.isnan(x), x, y) if x.dtype.is_floating_point else y
+
+
 def round(x, /):
     """To the nearest integer, halves to the even one; complex numbers part by part."""
     if x.dtype.is_complex:
@@ -97,7 +118,7 @@ def round(x, /):
     return x.clone() if x.dtype.name in INTEGERS else cygrad.round(x)
 
 
-for _function in (clip, conj, imag, positive, real, round):
+for _function in (clip, conj, floor_divide, imag, positive, real, remainder, round, sign):
     publish(_function.__name__, _function, _function.__doc__)
 
 add_operators({
