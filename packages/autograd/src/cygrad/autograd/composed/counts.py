@@ -77,7 +77,7 @@ def histc(input: Tensor, bins: int = 100, min=0, max=0) -> Tensor:
 
     Elements outside, and NaN, are not counted; the last interval has its end.
     """
-    if input.dtype not in _REAL:
+    if not input.is_floating_point():
         raise NotImplementedError(f"histc is not implemented for {input.dtype}")
     if bins <= 0:
         raise RuntimeError(f"histc: bins must be > 0, but got {bins}")
@@ -87,6 +87,7 @@ def histc(input: Tensor, bins: int = 100, min=0, max=0) -> Tensor:
         x = input.detach().reshape(-1)
         low, high = limits(x, min, max, "torch.histc")
         x = x[(x >= low) & (x <= high)]
+        low, high = _core.tensor([low, high], dtype=x.dtype).unbind()
         place = ((x - low) * bins / (high - low)).to(_INT64).clamp(max=bins - 1)
         return tally(place, None, bins, input.dtype)
 

@@ -3,7 +3,7 @@
 from cygrad.storage.core import dtypes
 
 from .. import _core
-from .._core import RETURNS, Tensor, named_results
+from .._core import RETURNS, Tensor, deliver, named_results
 from ..function import Function
 from ..grad_mode import no_grad
 from . import composed
@@ -211,9 +211,14 @@ def quantiles(input, q, dim, keepdim, interpolation, name):
     return result if q.dim() else result.squeeze(0)
 
 
-@composed("function method out_same")
-def quantile(input: Tensor, q, dim: int | None = None, keepdim: bool = False, *,
-             interpolation: str = "linear") -> Tensor:
+def given_to(result, out):
+    """A new `out` is row-major, which results need not be."""
+    return result if out is None else deliver(result.contiguous(), out, True)
+
+
+@composed("function method")
+def quantile(input: Tensor, q, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear",
+             out: Tensor | None = None) -> Tensor:
     """Quantiles of all elements or along `dim`; NaN if there is any.
 
     Parameters
@@ -224,12 +229,14 @@ def quantile(input: Tensor, q, dim: int | None = None, keepdim: bool = False, *,
         Fractions from 0 to 1; those of a 1-d tensor are a first dimension of the result.
     interpolation : {"linear", "lower", "higher", "midpoint", "nearest"}
         What a quantile between two elements is.
+    out : Tensor, optional
+        Of the dtype of the input.
     """
-    return quantiles(input, q, dim, keepdim, interpolation, "quantile")
+    return given_to(quantiles(input, q, dim, keepdim, interpolation, "quantile"), out)
 
 
-@composed("function method out_same")
-def nanquantile(input: Tensor, q, dim: int | None = None, keepdim: bool = False, *,
-                interpolation: str = "linear") -> Tensor:
+@composed("function method")
+def nanquantile(input: Tensor, q, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear",
+                out: Tensor | None = None) -> Tensor:
     """Quantiles of the elements that are not NaN; NaN where there is none. See `quantile`."""
-    return quantiles(input, q, dim, keepdim, interpolation, "nanquantile")
+    return given_to(quantiles(input, q, dim, keepdim, interpolation, "nanquantile"), out)

@@ -167,7 +167,7 @@ def renorm(input: Tensor, p, dim: int, maxnorm) -> Tensor:
     wide = dtypes["float32"] if input.dtype in _HALVES else None
     norm = _core.norm(input, p, others, True, dtype=wide)
     scale = _core.where(norm > maxnorm, maxnorm / (norm + 1e-7), _core.ones_like(norm))
-    return input * scale.to(input.dtype)
+    return input.contiguous() * scale.to(input.dtype)
 
 
 @composed("method")
