@@ -114,6 +114,8 @@ def test_array_protocol(torch):
     with pytest.raises(RuntimeError, match="requires grad"):
         torch.ones(2, requires_grad=True).numpy()
     assert torch.ones(2, requires_grad=True).numpy(force=True).tolist() == [1, 1]
+    with torch.no_grad():
+        assert np.asarray(torch.ones(2, requires_grad=True)).tolist() == [1, 1]
 
 
 def test_numpy_functions_return_tensors(torch):
@@ -129,6 +131,12 @@ def test_numpy_functions_return_tensors(torch):
     assert isinstance(t * np.ones(2), torch.Tensor) and (np.float64(2) * t).tolist() == [2, 8]
     with pytest.raises(RuntimeError, match="requires grad"):
         np.exp(torch.ones(2, requires_grad=True))
+
+
+def test_equality_with_arrays(torch):
+    """Element by element, instead of Python's comparison of two objects."""
+    t = torch.arange(3.0)
+    assert (t == np.ones(3)).tolist() == [False, True, False] and (t != np.ones(3)).tolist() == [True, False, True]
 
 
 def test_numpy_comparisons_are_bool(torch, beyond_pytorch):

@@ -96,6 +96,8 @@ cdef object binary_object(int op, Tensor a, object b, bint swap):
         t = <Tensor>b
     else:
         t = wrap(b, a, OPS[op].out_bool)
+        if t is None and (op == OP_EQ or op == OP_NE) and isinstance(b, np_type("ndarray")):
+            t = as_tensor(b)            # NumPy declines to compare with us, and Python would then say False
         if t is None:
             return NotImplemented
     return binary(op, t, a) if swap else binary(op, a, t)
