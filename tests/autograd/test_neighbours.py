@@ -487,3 +487,62 @@ def test_reversed(torch):
         pytest.skip("no flip yet")
     assert reversed(torch.arange(6).view(3, 2)).tolist() == [[4, 5], [2, 3], [0, 1]]
     assert reversed(torch.tensor(3)).item() == 3
+
+
+# ---- bad neighbours
+
+def test_lies_about_dlpack_are_errors(torch, run_child):
+    """Objects that promise an array and give none raise, whatever they give."""
+    assert run_child("""
+        class Liar:
+            def __init__(self, capsule, device=(1, 0)):
+                self.capsule, self.device = capsule, device
+            def __dlpack_device__(self):
+                return self.device
+            def __dlpack__(self, **options):
+                if isinstance(self.capsule, Exception):
+                    raise self.capsule
+                return self.capsule
+        used = torch.arange(3.0).__dlpack__()
+        torch.from_dlpack(used)
+        for liar in (Liar(None), Liar(3), Liar(used), Liar(KeyError("no")), Liar(torch.ones(2).__dlpack__(), (7, 0)),
+                     Liar(torch.ones(2).__dlpack__(), None), Liar([])):
+            try:
+                torch.from_dlpack(liar)
+            except Exception:
+                continue
+            raise AssertionError(liar.capsule)
+        print("refused")
+        """) == "refused"
+
+
+def test_sharing_from_many_threads(torch, run_child, beyond_pytorch):
+    """Capsules, buffers and arrays made, handed on and dropped by several threads at once."""
+    assert run_child("""
+        import gc, queue, sys, threading
+        import numpy as np
+        from cygrad.storage import memory_stats
+        sys.setswitchinterval(1e-5)
+        gc.collect()
+        before = memory_stats()["live_storages"]
+        work = queue.Queue(50)
+        def make():
+            for i in range(1500):
+                t = torch.full((i % 70,), float(i))
+                work.put((i, (lambda: t.__dlpack__(), lambda: t.__dlpack__(max_version=(1, 0)), t.numpy,
+                              lambda: memoryview(t), lambda: t.untyped_storage()[:])[i % 5]()))
+            work.put(None)
+        def take():
+            while (item := work.get()) is not None:
+                i, thing = item
+                if i % 3:
+                    continue                       # dropped unused
+                x = np.asarray(torch.from_dlpack(thing) if i % 5 < 2 else thing if i % 5 < 4 else thing.tolist())
+                assert i % 5 == 4 or (x.shape == (i % 70,) and (x == i).all())
+        threads = [threading.Thread(target=f) for f in (make, make, take, take)]
+        [t.start() for t in threads]
+        [t.join() for t in threads]
+        gc.collect()
+        assert memory_stats()["live_storages"] == before, memory_stats()
+        print("balanced")
+        """) == "balanced"
