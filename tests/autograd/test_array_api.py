@@ -156,6 +156,31 @@ def test_scikit_learn_takes_tensors(tmp_path, torch, xp):
                      "LinearDiscriminantAnalysis agrees", "Ridge agrees", "metrics agree"]
 
 
+CHECKS = """
+from sklearn.decomposition import PCA
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.linear_model import LogisticRegression, Ridge, RidgeCV
+from sklearn.mixture import GaussianMixture
+from sklearn.naive_bayes import GaussianNB
+from sklearn.preprocessing import KernelCenterer, Normalizer, PolynomialFeatures, StandardScaler
+from sklearn.utils.estimator_checks import check_array_api_input
+
+for model in (PCA(n_components=2, svd_solver="randomized"), LinearDiscriminantAnalysis(), LogisticRegression(),
+              Ridge(solver="svd"), RidgeCV(), GaussianMixture(init_params="random"), GaussianNB(), KernelCenterer(),
+              Normalizer(), PolynomialFeatures(), StandardScaler()):
+    check_array_api_input(type(model).__name__, model, array_namespace="cygrad.array_api", dtype_name="float32")
+    print(type(model).__name__)
+"""
+
+
+def test_scikit_learns_own_checks(tmp_path, torch, xp):
+    """What scikit-learn asks of every array library, for the estimators that take any."""
+    pytest.importorskip("sklearn")
+    if not hasattr(torch.linalg, "svd"):
+        pytest.skip("no svd yet")
+    assert len(run_with_scipy(tmp_path, CHECKS)) == 11
+
+
 SCIPY_PROGRAM = """
 import numpy as np
 import cygrad as torch
