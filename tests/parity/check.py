@@ -39,6 +39,8 @@ MAX_SAMPLES, MAX_GRADIENTS, MAX_FORMS, MAX_NUMEL = 60, 20, 8, 100_000
 
 # Rows whose elements are random, or whatever was in memory: dtype, shape and strides are compared, no values.
 UNDEFINED = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "resize_"}
+# Rows whose results are places, which may be others of equal elements; where `dim` stands among the arguments.
+TIES = {"sort": 1, "argsort": 1, "topk": 2, "kthvalue": 2}
 ELEMENTWISE = ("elementwise, one input", "elementwise, two and more inputs")
 # Sections in which rounding is relative to the largest element and grows with the size of the problem.
 ROUNDED = {"linear algebra": 20, "reductions and scans": 4, "softmax and activations": 4}
@@ -160,9 +162,18 @@ class Checker:
             return f"lacks {lack}: not there yet"
         if isinstance(theirs, Exception) or isinstance(ours, Exception):
             return compare.errors(theirs, ours)
-        return self.results(theirs, ours) or self.memory(theirs, ours, their_inputs, our_inputs)
+        ties = self.ties(tree, their_inputs)
+        return self.results(theirs, ours, ties) or self.memory(theirs, ours, their_inputs, our_inputs, ties)
 
-    def results(self, theirs, ours):
+    def ties(self, tree, inputs):
+        """Where equal elements may come in any order: the tensor that results are places in, and the dimension."""
+        args, kwargs = tree
+        if self.row not in TIES or kwargs.get("stable"):
+            return None
+        place = TIES[self.row]
+        return inputs[0], kwargs.get("dim", args[place] if len(args) > place else -1)
+
+    def results(self, theirs, ours, ties=None):
         difference = compare.structure(theirs, ours)
         if difference:
             return difference
@@ -170,19 +181,19 @@ class Checker:
             if isinstance(t, torch.Tensor):
                 if not isinstance(o, cygrad.Tensor):
                     return f"type: a {type(o).__name__} instead of a tensor"
-                difference = compare.tensors(t, o, content=self.content, scale=self.scale)
+                difference = compare.tensors(t, o, content=self.content, scale=self.scale, ties=ties)
             elif self.content:
                 difference = compare.numbers_(t, o)
             if difference:
                 return difference
         return None
 
-    def memory(self, theirs, ours, their_inputs, our_inputs):
+    def memory(self, theirs, ours, their_inputs, our_inputs, ties=None):
         difference = compare.aliasing(compare.flat(theirs), compare.flat(ours), their_inputs, our_inputs)
         if difference or not self.content:
             return difference
         for i, (t, o) in enumerate(zip(their_inputs, our_inputs, strict=True)):
-            difference = compare.tensors(t, o, scale=self.scale, what=f"input {i} afterwards")
+            difference = compare.tensors(t, o, scale=self.scale, ties=ties, what=f"input {i} afterwards")
             if difference:
                 return difference
         return None
@@ -406,14 +417,14 @@ def lacking(info):
     path = getattr(info.op, "__name__", "")
     if path == "<lambda>":
         # A lambda of the samples calls a method: whether we have it shows by calling it.
-        name = info.name
-        try:
-            by_path(cygrad, name)
-        except Lacking:
+        lacks = []
+        for owner, name in ((cygrad, info.name), (cygrad.Tensor, info.name), (cygrad.Tensor, info.name + "_")):
             try:
-                by_path(cygrad.Tensor, name)
+                by_path(owner, name)
+                return ""
             except Lacking as lack:
-                return str(lack)
+                lacks.append(str(lack))
+        return lacks[0]
     return ""
 
 

@@ -15,7 +15,6 @@ from cygrad.storage.core import Size, device, dtype, empty_cache, get_num_thread
 from cygrad.storage.core import Storage as UntypedStorage
 from cygrad.storage.core import dtypes as _dtypes
 from cygrad.storage.limits import finfo, iinfo
-from cygrad.storage.ops import Generator
 from cygrad.storage.parts import PARTS as _PARTS
 from cygrad.storage.parts import MissingPart as _MissingPart
 from cygrad.storage.typed import TypedStorage
@@ -26,6 +25,7 @@ from .autograd import _core, enable_grad, no_grad, set_grad_enabled
 from .autograd._core import *
 from .autograd.composed import publish as _publish
 from .autograd.interop import asarray, from_dlpack, from_file
+from .random import Generator, default_generator, get_rng_state, initial_seed, seed, set_rng_state
 
 _publish("function", globals())
 globals().update(_dtypes)               # float32, int64 and so on, with their aliases

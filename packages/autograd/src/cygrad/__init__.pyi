@@ -9,7 +9,6 @@ from cygrad.storage.core import get_num_threads as get_num_threads
 from cygrad.storage.core import set_num_threads as set_num_threads
 from cygrad.storage.limits import finfo as finfo
 from cygrad.storage.limits import iinfo as iinfo
-from cygrad.storage.ops import Generator as Generator
 from cygrad.storage.typed import TypedStorage as TypedStorage
 
 from . import array_api as array_api
@@ -18,6 +17,7 @@ from . import fft as fft
 from . import linalg as linalg
 from . import nn as nn
 from . import optim as optim
+from . import random as random
 from . import return_types as return_types
 from . import signal as signal
 from . import special as special
@@ -32,6 +32,12 @@ from .autograd.composed import *
 from .autograd.interop import asarray as asarray
 from .autograd.interop import from_dlpack as from_dlpack
 from .autograd.interop import from_file as from_file
+from .random import Generator as Generator
+from .random import default_generator as default_generator
+from .random import get_rng_state as get_rng_state
+from .random import initial_seed as initial_seed
+from .random import seed as seed
+from .random import set_rng_state as set_rng_state
 
 __version__: str
 

@@ -67,6 +67,7 @@ include "construct.pxi"   # tensor(), zeros(), from_numpy() and so on
 include "ranges.pxi"      # arange(), linspace(), eye()
 include "indexing.pxi"    # x[...] and x[...] = v
 include "calls.pxi"       # public calls whose meaning depends on their arguments
+include "random.pxi"      # random numbers
 include "sorting.pxi"     # search in sorted tensors
 include "lapack.pxi"      # LAPACK on tensors, for autograd/composed
 include "formats.pxi"     # order in memory; changes of shape in place
@@ -83,6 +84,6 @@ __all__ = [
     "ones_like", "permute", "pow", "promote_types", "rand", "rand_like", "randint", "randn", "randn_like", "randperm", "reshape", "result_type",
     "set_default_dtype", "split", "squeeze", "stack", "std", "t", "tensor", "unbind", "var", "where", "zeros", "zeros_like"]
 
-__all__ += ["bucketize", "searchsorted"]
+__all__ += ["bucketize", "randint_like", "searchsorted"]
 __all__ += ["channels_last", "channels_last_3d", "contiguous_format", "empty_strided", "layout", "memory_format", "preserve_format",
             "strided"]

@@ -105,5 +105,20 @@ cdef int uniform_into(Meta* x, double low, double high, Generator gen) except -1
 cdef int normal_into(Meta* x, double mean, double std, Generator gen) except -1
 cdef int random_into(Meta* x, int64_t low, int64_t high, Generator gen) except -1    # integers in [low, high)
 cdef int random_full_into(Meta* x, Generator gen) except -1                          # random_() without bounds
+cdef int random_from_into(Meta* x, int64_t low, Generator gen) except -1             # from low to the largest integer
+cdef enum:
+    UNIFORM                # distributions; the two parameters are
+    NORMAL                 # mean and standard deviation
+    INTEGER
+    INTEGER_WIDE           # more than 28 bits wanted: two words a number
+    BERNOULLI
+    EXPONENTIAL            # rate
+    GEOMETRIC              # probability; trials up to the first success
+    CAUCHY                 # median and half width
+    LOG_NORMAL             # mean and standard deviation of the logarithm
+cdef int draw_kind_into(Meta* x, int kind, double a, double b, Generator gen) except -1      # parameters are checked
+# contiguous float64 weights, probabilities, rates
+cdef Storage op_multinomial(Meta* y, Meta* weights, int64_t count, bint single, Generator gen)
+cdef Storage op_counts(Meta* y, Meta* a, Meta* p, Generator gen)      # Poisson, or with p (not NULL) binomial
 cdef int bernoulli_into(Meta* x, double p, Generator gen) except -1
 cdef Storage op_randperm(Meta* y, int64_t n, int dtype, Generator gen)

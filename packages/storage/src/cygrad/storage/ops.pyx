@@ -1,7 +1,7 @@
 # Hand-written operations over Metas: everything that is not pointwise and not a view. One noun an include:
 #   ops_copy copies, casts and fills; ops_create new tensors; ops_reduce reductions; ops_along softmax; ops_scan running
 #   sums; ops_linalg products on BLAS; ops_index, ops_advanced and their engine ops_pick reading and writing through indices;
-#   ops_sort sorting, selection, search; ops_random PyTorch's generator.
+#   ops_sort sorting, selection, search; ops_generator PyTorch's generator, ops_random numbers from it.
 # May cimport: core, dispatch. Invariant: arguments are checked before anything is written; loops see C structs only.
 import os
 
@@ -85,4 +85,5 @@ include "ops_pick.pxi"
 include "ops_index.pxi"
 include "ops_advanced.pxi"
 include "ops_sort.pxi"
+include "ops_generator.pxi"
 include "ops_random.pxi"

@@ -1,192 +1,6 @@
-# Random numbers: PyTorch's CPU generator (MT19937; Matsumoto and Nishimura, 1998), number for number.
+# Tensors of random numbers, PyTorch's for the same seed.
 # Invariant: numbers are drawn one after another in memory order, so they do not depend on the number of threads.
-import struct
-
-cdef enum:
-    MT_N = 624
-    STATE_BYTES = 5056     # PyTorch's layout, so that states can be exchanged
-
-cdef struct Twister:
-    uint64_t seed
-    int left               # numbers before the state is renewed, plus one
-    int next
-    uint32_t state[624]
-    bint has_normal        # a second normal number of the last pair waits in `normal`
-    double normal
-
-DEFAULT_SEED = 67280421310721
-
-
-cdef void twister_seed(Twister* g, uint64_t seed) noexcept:
-    cdef int i
-    g.seed = seed
-    g.state[0] = <uint32_t> seed
-    for i in range(1, MT_N):
-        g.state[i] = <uint32_t> 1812433253 * (g.state[i - 1] ^ (g.state[i - 1] >> 30)) + <uint32_t> i
-    g.left = 1
-    g.next = 0
-    g.has_normal = False
-    g.normal = 0
-
-
-ctypedef void (*Renew)(uint32_t* state) noexcept nogil
-ctypedef void (*UnitFloats)(float* y, const uint32_t* state, int64_t n) noexcept nogil
-ctypedef void (*NormalPairs)(float* y, int64_t n, double mean, double std) noexcept nogil
-
-cdef Renew renew = <Renew> hand_kernel(H_MT_RENEW, FLOAT32)
-cdef UnitFloats unit_floats = <UnitFloats> hand_kernel(H_UNIT_FLOATS, FLOAT32)
-cdef NormalPairs normal_pairs = <NormalPairs> hand_kernel(H_NORMAL_PAIRS, FLOAT32)
-
-
-cdef inline uint32_t draw32(Twister* g) noexcept nogil:
-    cdef uint32_t y
-    g.left -= 1
-    if g.left == 0:
-        renew(g.state)
-        g.left, g.next = MT_N, 0
-    y = g.state[g.next]
-    g.next += 1
-    y ^= y >> 11
-    y ^= (y << 7) & 0x9d2c5680U
-    y ^= (y << 15) & 0xefc60000U
-    return y ^ (y >> 18)
-
-
-cdef inline uint64_t draw64(Twister* g) noexcept nogil:
-    cdef uint64_t high = draw32(g)
-    return high << 32 | draw32(g)
-
-
-cdef inline float uniform_float(Twister* g) noexcept nogil:
-    return <float> (draw32(g) & 0xffffffU) * <float> 5.9604644775390625e-8        # 2**-24
-
-
-cdef void uniform_floats(Twister* g, float* y, int64_t n) noexcept nogil:
-    """n calls of uniform_float, block by block."""
-    cdef int64_t k
-    while n > 0:
-        if g.left == 1:
-            renew(g.state)
-            g.left, g.next = MT_N + 1, 0       # one more than after a draw
-        k = min(n, g.left - 1)
-        unit_floats(y, g.state + g.next, k)
-        g.left -= <int> k
-        g.next += <int> k
-        y += k
-        n -= k
-
-
-cdef inline double uniform_double(Twister* g) noexcept nogil:
-    return <double> (draw64(g) & 0x1fffffffffffffU) * 1.1102230246251565e-16       # 2**-53
-
-
-cdef double normal_double(Twister* g) noexcept nogil:
-    """Box and Muller's pair (1958); the second number waits for the next call."""
-    cdef double u, radius
-    if g.has_normal:
-        g.has_normal = False
-        return g.normal
-    u = uniform_double(g)
-    radius = sqrt(-2.0 * log1p(-uniform_double(g)))
-    g.has_normal = True
-    g.normal = radius * sin(2.0 * M_PI * u)
-    return radius * cos(2.0 * M_PI * u)
-
-
-# ---- the generator object
-
-cdef class Generator:
-    """PyTorch's CPU random number generator: the same seed gives the same numbers.
-
-    Attributes and methods follow ``torch.Generator``; a state is the 5056 bytes that PyTorch uses.
-    """
-    # final lifetime: one default instance for ever, others owned by their user
-
-    def __cinit__(self):
-        self.mt = malloc(sizeof(Twister))
-        if self.mt == NULL:
-            raise MemoryError("no memory for a generator state")
-        twister_seed(<Twister*> self.mt, DEFAULT_SEED)
-
-    def __dealloc__(self):
-        free(self.mt)
-
-    def manual_seed(self, seed):
-        """Restart from `seed`; returns the generator.
-
-        Parameters
-        ----------
-        seed : int
-            From -2**63 to 2**64 - 1; negative numbers stand for ``2**64 + seed``.
-
-        Raises
-        ------
-        RuntimeError
-            `seed` is not an integer.
-        ValueError
-            It does not fit 64 bits.
-        """
-        if not hasattr(type(seed), "__index__"):
-            raise RuntimeError(f"manual_seed: an integer is wanted, got {type(seed).__name__}")
-        seed = seed.__index__()
-        if not -2**63 <= seed < 2**64:
-            raise ValueError(f"manual_seed: a seed of 64 bits is wanted, got {seed}")
-        twister_seed(<Twister*> self.mt, seed & 0xffffffffffffffff)
-        return self
-
-    def initial_seed(self):
-        """The seed that the generator was last started with."""
-        return (<Twister*> self.mt).seed
-
-    def seed(self):
-        """Restart from a seed taken from the operating system, and return it."""
-        value = int.from_bytes(os.urandom(8), "little")
-        self.manual_seed(value)
-        return value
-
-    def get_state(self):
-        """The state, as bytes of PyTorch's layout."""
-        cdef Twister* g = <Twister*> self.mt
-        words = [g.state[i] for i in range(MT_N)]
-        return struct.pack("<Qii626Q", g.seed, g.left, 1, g.next, *words, 0)[:5016] + struct.pack(
-            "<dddi4xfi", 0.0, g.normal if g.has_normal else 0.0, 0.0, g.has_normal, 0.0, 0)
-
-    def set_state(self, state):
-        """Continue from `state`, bytes as `get_state` gives them.
-
-        Raises
-        ------
-        RuntimeError
-            The length is not 5056, or the position in the state is impossible.
-        """
-        cdef Twister* g = <Twister*> self.mt
-        cdef int i
-        state = bytes(state)
-        if len(state) != STATE_BYTES:
-            raise RuntimeError(f"set_state: {STATE_BYTES} bytes are wanted, got {len(state)}")
-        seed, left, seeded, at, *words = struct.unpack_from("<Qii625Q", state)
-        _, normal, _, has_normal = struct.unpack_from("<dddi", state, 5016)
-        if not (seeded == 1 and 0 < left <= MT_N and 0 <= at <= MT_N + 1 - left and any(words)):
-            raise RuntimeError(f"set_state: not a state of this generator (left={left}, next={at}, seeded={seeded})")
-        g.seed, g.left, g.next, g.normal, g.has_normal = seed, left, at, normal, bool(has_normal)
-        for i in range(MT_N):
-            g.state[i] = <uint32_t> words[i]
-        return self
-
-
-cdef Generator THE_GENERATOR = Generator()
-THE_GENERATOR.seed()
-
-
-cdef Generator default_generator():
-    return THE_GENERATOR
-
-
-cdef Twister* twister(Generator gen) noexcept:
-    return <Twister*> (THE_GENERATOR if gen is None else gen).mt
-
-
-# ---- filling
+from libc.math cimport exp, floor, lgamma, tan
 
 cdef struct Draw:          # what to draw, the same for every element
     Twister* g
@@ -195,23 +9,27 @@ cdef struct Draw:          # what to draw, the same for every element
     uint64_t span
     int64_t base
 
-cdef enum:
-    UNIFORM
-    NORMAL
-    INTEGER
-    INTEGER_WIDE           # more than 28 bits wanted: two words a number
-    BERNOULLI
-
 
 cdef inline double draw(const Draw* r, bint single) noexcept nogil:
-    cdef float low
-    if r.kind == UNIFORM:
+    cdef float low, high, y
+    cdef double x
+    if r.kind == UNIFORM:      # what rounding takes to the upper bound, which is excluded, becomes the lower one
         if single:
-            low = <float> r.low
-            return fmaf(uniform_float(r.g), <float> r.high - low, low)
-        return fma(uniform_double(r.g), r.high - r.low, r.low)
+            low, high = <float> r.low, <float> r.high
+            y = fmaf(uniform_float(r.g), high - low, low)
+            return low if y >= high else y
+        x = fma(uniform_double(r.g), r.high - r.low, r.low)
+        return r.low if x >= r.high else x
     if r.kind == NORMAL:
         return fma(normal_double(r.g), r.high, r.low)
+    if r.kind == LOG_NORMAL:
+        return exp(fma(normal_double(r.g), r.high, r.low))
+    if r.kind == EXPONENTIAL:
+        return -1 / r.low * log1p(-uniform_double(r.g))
+    if r.kind == GEOMETRIC:
+        return ceil(log(uniform_double(r.g)) / log1p(-r.low))
+    if r.kind == CAUCHY:
+        return r.low + r.high * tan(M_PI * (uniform_double(r.g) - 0.5))
     return uniform_double(r.g) < r.low
 
 
@@ -222,7 +40,7 @@ cdef void draw_row(const Draw* r, element* y, int64_t step, int64_t n) noexcept 
     for i in range(n):
         if r.kind == INTEGER or r.kind == INTEGER_WIDE:
             word = draw64(r.g) if r.kind == INTEGER_WIDE else draw32(r.g)
-            v = <int64_t> (word % r.span + <uint64_t> r.base)
+            v = <int64_t> ((word % r.span if r.span else word) + <uint64_t> r.base)
             y[0] = <element> (v != 0 if element is bool_t else v)
         else:
             y[0] = <element> draw(r, single)
@@ -230,32 +48,38 @@ cdef void draw_row(const Draw* r, element* y, int64_t step, int64_t n) noexcept 
 
 
 cdef void draw_converted(const Draw* r, char* y, int64_t step, int64_t n, int code) noexcept nogil:
-    """Dtypes that are reached through int64 or double only. A half takes as many bits of a word as it has digits."""
+    """Dtypes that are reached through int64 or double only."""
     cdef int64_t i, v
-    cdef double x
-    cdef uint64_t word, digits = 1 << (11 if code == FLOAT16 else 8)
+    cdef double x, high = r.high
+    cdef uint64_t word, cell = 0
+    if r.kind == UNIFORM:                  # the upper bound as the dtype has it
+        convert_one(<char*> &cell, code, &high, FLOAT64)
+        convert_one(<char*> &high, FLOAT64, &cell, code)
     for i in range(n):
         if r.kind == INTEGER or r.kind == INTEGER_WIDE:
             word = draw64(r.g) if r.kind == INTEGER_WIDE else draw32(r.g)
             v = <int64_t> ((word % r.span if r.span else word) + <uint64_t> r.base)
             convert_one(y, code, &v, INT64)
         else:
-            if r.kind == UNIFORM:
-                x = <double> (draw32(r.g) & (digits - 1)) / <double> digits * (r.high - r.low) + r.low
-            else:
-                x = draw(r, False)
+            x = draw(r, True)
             convert_one(y, code, &x, FLOAT64)
+            if r.kind == UNIFORM:
+                convert_one(<char*> &x, FLOAT64, y, code)
+                if x >= high:
+                    x = r.low
+                    convert_one(y, code, &x, FLOAT64)
         y += step
 
 
 cdef void uniform_row(const Draw* r, float* y, int64_t n) noexcept nogil:
     """A contiguous row of float32."""
-    cdef float low = <float> r.low, width = <float> r.high - low
+    cdef float low = <float> r.low, high = <float> r.high, width = high - low, v
     cdef int64_t i
     uniform_floats(r.g, y, n)
     if low != 0 or width != 1:
         for i in range(n):
-            y[i] = fmaf(y[i], width, low)
+            v = fmaf(y[i], width, low)
+            y[i] = low if v >= high else v
 
 
 cdef void draw_any(const Draw* r, char* y, int64_t step, int64_t n, int code) noexcept nogil:
@@ -306,10 +130,14 @@ cdef void draw_into(Meta* x, const Draw* r) noexcept:
     operands[0] = x
     iter_build(&it, operands, 1, x.ndim, x.sizes)
     if x.numel < NOGIL:
+        hold(r.g)
         draw_rows(r, &it, x.dtype)
+        let_go(r.g)
     else:
         with nogil:
+            hold(r.g)
             draw_rows(r, &it, x.dtype)
+            let_go(r.g)
 
 
 cdef int check_real(str op, Meta* x) except -1:
@@ -353,14 +181,48 @@ cdef int normal_into(Meta* x, double mean, double std, Generator gen) except -1:
     if not std >= 0:
         raise RuntimeError(f"normal_: a standard deviation of at least 0 is wanted, got {std}")
     r.g, r.kind, r.low, r.high = twister(gen), NORMAL, mean, std
-    if x.numel < 16 or not x.flags & CONTIGUOUS or COMPUTED[x.dtype] != x.dtype:
+    if x.numel < 16 or not x.flags & CONTIGUOUS:
         draw_into(x, &r)
-        return 0
-    with nogil:
-        if x.dtype == FLOAT32:
-            normal_floats(<float*> x.data, x.numel, &r)
-        else:
-            normal_doubles(<double*> x.data, x.numel, &r)
+    elif COMPUTED[x.dtype] != x.dtype:
+        normal_through_floats(x, &r)
+    else:
+        with nogil:
+            hold(r.g)
+            if x.dtype == FLOAT32:
+                normal_floats(<float*> x.data, x.numel, &r)
+            else:
+                normal_doubles(<double*> x.data, x.numel, &r)
+            let_go(r.g)
+    return 0
+
+
+cdef int normal_through_floats(Meta* x, const Draw* r) except -1:
+    """Halves have rounded float32 numbers. The end of a length that is no multiple of 16 is drawn once only."""
+    cdef Meta wide
+    cdef int64_t whole = x.numel & ~<int64_t> 15
+    cdef float* y
+    memset(&wide, 0, sizeof(Meta))
+    held = allocate_contig(&wide, x.ndim, x.sizes, FLOAT32)
+    y = <float*> wide.data
+    try:
+        with nogil:
+            hold(r.g)
+            normal_floats(y, whole, r)
+            if whole < x.numel:
+                normal_floats(y + x.numel - 16, 16, r)
+            let_go(r.g)
+        copy_into(x, &wide)
+    finally:
+        meta_clear(&wide)
+    return 0
+
+
+cdef int draw_kind_into(Meta* x, int kind, double a, double b, Generator gen) except -1:
+    """Numbers of a distribution of one or two parameters, which the caller checked."""
+    cdef Draw r
+    check_writable("random", x)
+    r.g, r.kind, r.low, r.high = twister(gen), kind, a, b
+    draw_into(x, &r)
     return 0
 
 
@@ -451,6 +313,20 @@ cdef int random_full_into(Meta* x, Generator gen) except -1:
     return 0
 
 
+cdef int random_from_into(Meta* x, int64_t low, Generator gen) except -1:
+    """Integers from low to the largest that the type holds exactly."""
+    cdef Draw r
+    cdef int code = x.dtype
+    most = 1 if code == BOOL else 1 << <object> digits_of(code) if is_float(code) else largest_integer(code)
+    check_range(x, low, most + 1)
+    check_writable("random_", x)
+    span = most - low + 1
+    r.g, r.base, r.span = twister(gen), low if span < 1 << 64 else 0, span & 0xffffffffffffffff     # 0: all of a word
+    r.kind = INTEGER_WIDE if span >= 1 << 28 else INTEGER
+    draw_into(x, &r)
+    return 0
+
+
 cdef int bernoulli_into(Meta* x, double p, Generator gen) except -1:
     cdef Draw r
     if not 0 <= p <= 1:
@@ -461,9 +337,19 @@ cdef int bernoulli_into(Meta* x, double p, Generator gen) except -1:
     return 0
 
 
+cdef enum:
+    LONG_SHUFFLE = 214748364       # 2**32 / 20; from here on, 32 bits modulo the length are noticeably uneven
+
+
 cdef void shuffle(int64_t* y, int64_t n, Twister* g) noexcept nogil:
-    """Knuth's shuffle, from the front."""
+    """Knuth's shuffle, from the front; the inside-out form of it for long permutations."""
     cdef int64_t i, k, v
+    if n >= LONG_SHUFFLE:
+        for i in range(n):
+            k = <int64_t> (draw64(g) % <uint64_t> (i + 1))
+            y[i] = y[k]
+            y[k] = i
+        return
     for i in range(n):
         y[i] = i
     for i in range(n - 1):
@@ -475,6 +361,7 @@ cdef void shuffle(int64_t* y, int64_t n, Twister* g) noexcept nogil:
 
 cdef Storage op_randperm(Meta* y, int64_t n, int dtype, Generator gen):
     cdef Storage s
+    cdef Twister* g
     if n < 0:
         raise RuntimeError(f"randperm: a length of at least 0 is wanted, got {n}")
     if dtype < 0:
@@ -484,5 +371,170 @@ cdef Storage op_randperm(Meta* y, int64_t n, int dtype, Generator gen):
     if n > ((1 << <object> digits_of(dtype)) + 1 if is_float(dtype) else largest_integer(dtype)):
         raise RuntimeError(f"randperm: numbers below {n} do not fit {name_of(dtype)}")
     s = allocate_contig(y, 1, &n, INT64)
-    shuffle(<int64_t*> y.data, n, twister(gen))
+    g = twister(gen)
+    with nogil:
+        hold(g)
+        shuffle(<int64_t*> y.data, n, g)
+        let_go(g)
     return recast(y, s, dtype)
+
+
+# ---- drawing from given weights
+
+cdef int64_t place_of(const double* sums, int64_t n, double u) noexcept nogil:
+    """The first place whose sum is at least u."""
+    cdef int64_t low = 0, high = n, middle
+    while low < high:
+        middle = low + (high - low) // 2
+        if sums[middle] < u:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+cdef double as_float(double x) noexcept nogil:
+    return <double> <float> x
+
+
+cdef void pick(int64_t* y, int64_t count, const double* weights, double* sums, int64_t n, bint single,
+               Twister* g) noexcept nogil:
+    """`count` places drawn with probabilities proportional to weights, by the inverse of the running sum."""
+    cdef double sum = 0
+    cdef int64_t i
+    for i in range(n):
+        sum += weights[i]
+        sum = as_float(sum) if single else sum
+        sums[i] = sum
+    for i in range(n):
+        sums[i] = as_float(sums[i] / sum) if single else sums[i] / sum
+    sums[n - 1] = 1
+    for i in range(count):
+        y[i] = place_of(sums, n, uniform_double(g))
+
+
+cdef Storage op_multinomial(Meta* y, Meta* weights, int64_t count, bint single, Generator gen):
+    """Rows of `count` places, drawn with replacement from the rows of contiguous float64 weights (1-d or 2-d)."""
+    cdef int64_t sizes[2]
+    cdef int64_t n = weights.sizes[weights.ndim - 1], rows = weights.sizes[0] if weights.ndim == 2 else 1, row
+    cdef double* sums
+    cdef Twister* g = twister(gen)
+    cdef Storage s
+    sizes[0], sizes[weights.ndim - 1] = rows, count
+    s = allocate_contig(y, weights.ndim, sizes, INT64)
+    if y.numel == 0:
+        return s
+    sums = <double*> malloc(n * sizeof(double))
+    if sums == NULL:
+        raise MemoryError(f"multinomial: no memory for {n} sums")
+    with nogil:
+        hold(g)
+        for row in range(rows):
+            pick(<int64_t*> y.data + row * count, count, <const double*> weights.data + row * n, sums, n, single, g)
+        let_go(g)
+    free(sums)
+    return s
+
+
+# ---- counts
+
+cdef double poisson(double rate, Twister* g) noexcept nogil:
+    """Small rates: how many uniform factors keep a product above exp(-rate). Large ones: Hoermann's transformed
+    rejection PTRS (1993).
+    """
+    cdef double k = 0, product, limit, a, b, inverse_alpha, v_r, u, v, us, slack
+    if not isfinite(rate):
+        return NAN
+    if rate < 10:
+        if rate == 0:
+            return 0
+        limit, product = exp(-rate), uniform_double(g)
+        while product > limit:
+            k += 1
+            product *= uniform_double(g)
+        return k
+    b = 0.931 + 2.53 * sqrt(rate)
+    a = -0.059 + 0.02483 * b
+    inverse_alpha = 1.1239 + 1.1328 / (b - 3.4)
+    v_r = 0.9277 - 3.6224 / (b - 2)
+    while True:
+        u = uniform_double(g) - 0.5
+        v = uniform_double(g)
+        us = 0.5 - fabs(u)
+        k = floor((2 * a / us + b) * u + rate + 0.43)
+        if us >= 0.07 and v <= v_r:
+            return k
+        if k < 0 or (us < 0.013 and v > us):
+            continue
+        slack = -rate + k * log(rate) - lgamma(k + 1)
+        if log(v) + log(inverse_alpha) - log(a / (us * us) + b) <= slack:
+            return k
+
+
+cdef double stirling_tail(double k) noexcept nogil:
+    """log(k!) beyond Stirling's formula for it."""
+    cdef double square = (k + 1) * (k + 1)
+    if k < 10:
+        return lgamma(k + 1) - (0.5 * log(2 * M_PI) + (k + 0.5) * log(k + 1) - (k + 1))
+    return (1.0 / 12 - (1.0 / 360 - 1.0 / 1260 / square) / square) / (k + 1)
+
+
+cdef double binomial(double n, double p, Twister* g) noexcept nogil:
+    """p <= 1/2. Few successes: sums of geometric gaps (Devroye, 1986). Many: Hoermann's BTRS (1993)."""
+    cdef double k = 0, gap, spread, a, b, v_r, odds, alpha, mode, u, v, us, bound
+    if n * p < 10:
+        gap = ceil(log(uniform_double(g)) / log1p(-p))
+        while gap <= n:
+            k += 1
+            gap += ceil(log(uniform_double(g)) / log1p(-p))
+        return k
+    spread = sqrt(n * p * (1 - p))
+    b = 1.15 + 2.53 * spread
+    a = -0.0873 + 0.0248 * b + 0.01 * p
+    v_r = 0.92 - 4.2 / b
+    odds = p / (1 - p)
+    alpha = (2.83 + 5.1 / b) * spread
+    mode = floor((n + 1) * p)
+    while True:
+        u = uniform_double(g) - 0.5
+        v = uniform_double(g)
+        us = 0.5 - fabs(u)
+        k = floor((2 * a / us + b) * u + n * p + 0.5)
+        if us >= 0.07 and v <= v_r:
+            return k
+        if k < 0 or k > n:
+            continue
+        v = log(v * alpha / (a / (us * us) + b))
+        bound = ((mode + 0.5) * log((mode + 1) / (odds * (n - mode + 1))) + (n + 1) * log((n - mode + 1) / (n - k + 1))
+                 + (k + 0.5) * log(odds * (n - k + 1) / (k + 1)) + stirling_tail(mode) + stirling_tail(n - mode)
+                 - stirling_tail(k) - stirling_tail(n - k))
+        if v <= bound:
+            return k
+
+
+cdef double any_binomial(double n, double p, Twister* g) noexcept nogil:
+    if n <= 0 or p <= 0:
+        return 0
+    if not isfinite(n) or p != p:
+        return NAN
+    if p >= 1:
+        return n
+    return binomial(n, p, g) if p <= 0.5 else n - binomial(n, 1 - p, g)
+
+
+cdef Storage op_counts(Meta* y, Meta* a, Meta* p, Generator gen):
+    """Poisson numbers of rates a, or, with p, binomial ones of a trials and probabilities p; contiguous float64."""
+    cdef int64_t i
+    cdef double* to
+    cdef Twister* g = twister(gen)
+    cdef Storage s = allocate_contig(y, a.ndim, a.sizes, FLOAT64)
+    to = <double*> y.data
+    with nogil:
+        hold(g)
+        for i in range(y.numel):
+            if p == NULL:
+                to[i] = poisson((<const double*> a.data)[i], g)
+            else:
+                to[i] = any_binomial((<const double*> a.data)[i], (<const double*> p.data)[i], g)
+        let_go(g)
+    return s

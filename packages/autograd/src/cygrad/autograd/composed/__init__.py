@@ -148,6 +148,7 @@ from . import (
     linalg_solve,
     linalg_spectral,
     order_statistics,
+    random,
     reductions,
     sorting,
     views,

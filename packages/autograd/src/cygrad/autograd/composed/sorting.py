@@ -7,13 +7,13 @@ from .._core import Tensor
 from . import composed
 
 
-@composed("function method out")
+@composed("function method out_same")
 def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Tensor:
     """Places of the elements along `dim` in order, as `sort` gives them; always stable."""
     return _core.sort(input, dim, descending, stable=stable)[1]
 
 
-@composed("function method out")
+@composed("function method out_same")
 def msort(input: Tensor) -> Tensor:
     """The elements in order along the first dimension."""
     return _core.sort(input, 0)[0]
@@ -156,7 +156,7 @@ def unique_consecutive(
     return whole_or_part(first[starts].movedim(0, dim), inverse, counts)
 
 
-@composed("function out")
+@composed("function out_same")
 def isin(
     elements: Tensor | float | None = None,
     test_elements: Tensor | float | None = None,

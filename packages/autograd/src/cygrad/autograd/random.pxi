@@ -1,0 +1,278 @@
+# random: tensors of random numbers. May use: construct, indexing.
+# All checks come before the first draw: a refused call leaves the generator where it was.
+
+cdef object generator_of(object g, str name):
+    if g is None:
+        return ops.default_generator()
+    if not isinstance(g, ops.Generator):
+        wrong_type(g, name, "generator", "Generator")
+    return g
+
+
+# ---- drawing into a tensor
+
+cdef Tensor begin_draw(Tensor x):
+    """Checks that x may be overwritten; what it was, if that is part of a graph."""
+    cdef bint recorded = recording() and needs(x)
+    check_in_place(x, recorded)
+    return history_alias(x, False) if recorded else None
+
+
+cdef Tensor end_draw(Tensor x, Tensor before):
+    """x counts as written; what was there gets no gradient."""
+    cdef Node n
+    bump(x, OP_FILL)
+    if before is not None:
+        n = node_new(&OPS[OP_FILL])
+        set_edge(n, 0, before)
+        rebase(x, n)
+    return x
+
+
+cdef int draw(Meta* x, int kind, double a, double b, ops.Generator g) except -1:
+    """Numbers of a distribution; the parts of complex ones are independent."""
+    cdef Meta parts
+    cdef Dims sizes, strides
+    cdef int d
+    if x.dtype != COMPLEX64 and x.dtype != COMPLEX128:
+        if kind == ops.UNIFORM:
+            return ops.uniform_into(x, a, b, g)
+        if kind == ops.NORMAL:
+            return ops.normal_into(x, a, b, g)
+        if kind == ops.BERNOULLI:
+            return ops.bernoulli_into(x, a, g)
+        return ops.draw_kind_into(x, kind, a, b, g)
+    if kind != ops.UNIFORM and kind != ops.NORMAL or x.ndim == MAXDIM:
+        raise NotImplementedError(f"random numbers of this distribution are not there for {dtype_object(x.dtype)}")
+    for d in range(x.ndim):
+        sizes.v[d], strides.v[d] = x.sizes[d], 2 * x.strides[d]
+    sizes.v[x.ndim], strides.v[x.ndim] = 2, 1
+    memset(&parts, 0, sizeof(Meta))
+    meta_strided(&parts, x.ndim + 1, sizes.v, strides.v, FLOAT32 if x.dtype == COMPLEX64 else FLOAT64, x.data)
+    try:
+        return draw(&parts, kind, a, b / 1.4142135623730951 if kind == ops.NORMAL else b, g)
+    finally:
+        meta_clear(&parts)
+
+
+cdef Tensor drawn_in_place(Tensor x, int kind, double a, double b, object generator, str name):
+    cdef ops.Generator g = generator_of(generator, name)
+    cdef Tensor before = begin_draw(x)
+    draw(&x.m, kind, a, b, g)
+    return end_draw(x, before)
+
+
+cdef int check_continuous(Tensor x, str what) except -1:
+    if not is_float(x.m.dtype):
+        raise RuntimeError(f"{what} distribution is a continuous probability distribution. dtype must be a floating "
+                           f"point but you specified {dtype_object(x.m.dtype)}")
+    return 0
+
+
+cdef Tensor coins(Tensor x, Tensor p, object generator):
+    """x.bernoulli_(p) for a tensor of probabilities: numbers of p's precision, drawn in x's order, are below p."""
+    cdef ops.Generator g = generator_of(generator, "bernoulli_")
+    cdef Tensor u = tensor_new(), before
+    cdef Dims d
+    cdef int code = p.m.dtype
+    if not is_float(code):
+        raise NotImplementedError(f"bernoulli_ is not implemented for probabilities of {dtype_object(code)}")
+    d.n = x.m.ndim
+    memcpy(d.v, x.m.sizes, d.n * sizeof(int64_t))
+    p = op_expand_to(p, &d)
+    valid = op_logical_and(op_ge(p, like_number(0, p)), op_le(p, like_number(1, p)))
+    if not op_all(valid, full_mask(p), False).item():
+        raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false: bernoulli_ takes probabilities")
+    before = begin_draw(x)
+    meta_dense_like(&u.m, &x.m, code if code == FLOAT64 else FLOAT32)
+    adopt(u, meta_storage(&u.m))
+    ops.uniform_into(&u.m, 0, 1, g)
+    u = op_lt(u, p)
+    ops.copy_into(&x.m, &u.m)
+    return end_draw(x, before)
+
+
+cdef Tensor integers_in_place(Tensor x, object low, object high, bint to_the_end, object generator, str name):
+    """Integers of [low, high), or from low on (to_the_end); from 0 on when both are None."""
+    cdef ops.Generator g = generator_of(generator, name)
+    cdef int64_t first = 0 if low is None else as_index(low, name, "from")
+    cdef int64_t end = 0 if high is None else as_index(high, name, "to")
+    cdef Tensor before
+    if high is not None and first >= end:
+        raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={first} >= to={end}")
+    before = begin_draw(x)
+    if high is not None:
+        ops.random_into(&x.m, first, end, g)
+    elif to_the_end:
+        ops.random_from_into(&x.m, first, g)
+    else:
+        ops.random_full_into(&x.m, g)
+    return end_draw(x, before)
+
+
+# ---- new tensors
+
+cdef Tensor fresh_or_out(const Dims* d, int code, object out):
+    """An unwritten tensor, or `out`, of this dtype, in the shape d."""
+    cdef Tensor o
+    cdef Meta shape
+    if out is None:
+        return filled(d, None, code)
+    o = <Tensor>out
+    check_in_place(o, False)
+    rowmajor_probe(&shape, d, code)
+    try:
+        if not meta_same_shape(&shape, &o.m):
+            resize(o, &shape)
+    finally:
+        meta_clear(&shape)
+    return o
+
+
+cdef Tensor new_drawn(const Dims* d, int kind, double a, double b, object generator, object out, object dtype,
+                      object device, object requires_grad, str name):
+    cdef int code = code_beside(dtype, out, default_dtype())
+    cdef ops.Generator g = generator_of(generator, name)
+    cdef bint on = check_new(device, requires_grad, code, name)
+    cdef Tensor y = fresh_or_out(d, code, out)
+    draw(&y.m, kind, a, b, g)
+    return finish_new(y, on) if out is None else end_draw(y, None)
+
+
+def rand(*size, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
+    """Uniform numbers in [0, 1)."""
+    cdef Dims d
+    parse_shape(size, &d, "rand")
+    check_layout(layout, pin_memory, "rand")
+    return new_drawn(&d, ops.UNIFORM, 0, 1, generator, out, dtype, device, requires_grad, "rand")
+
+
+def randn(*size, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
+    """Normal numbers of mean 0 and variance 1."""
+    cdef Dims d
+    parse_shape(size, &d, "randn")
+    check_layout(layout, pin_memory, "randn")
+    return new_drawn(&d, ops.NORMAL, 0, 1, generator, out, dtype, device, requires_grad, "randn")
+
+
+def normal_of_size(mean, std, size, *, generator=None, out=None, dtype=None, layout=None, device=None,
+                   requires_grad=False, pin_memory=False):
+    """The form of `normal` that takes numbers and a shape."""
+    cdef Dims d
+    cdef double middle = as_number(mean, "normal", "mean"), width = as_number(std, "normal", "std")
+    parse_dims(size, &d, "normal", "size")
+    check_layout(layout, pin_memory, "normal")
+    if not width >= 0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
+    return new_drawn(&d, ops.NORMAL, middle, width, generator, out, dtype, device, requires_grad, "normal")
+
+
+def rand_like(input=REQUIRED, *, generator=None, dtype=None, layout=None, device=None, requires_grad=False,
+              pin_memory=False, memory_format=None):
+    """Uniform numbers in [0, 1) in the shape of `input`."""
+    cdef ops.Generator g = generator_of(generator, "rand_like")
+    cdef Tensor y
+    check_layout(layout, pin_memory, "rand_like")
+    y = like(input, None, dtype, device, requires_grad, "rand_like", memory_format)
+    draw(&y.m, ops.UNIFORM, 0, 1, g)
+    return y
+
+
+def randn_like(input=REQUIRED, *, generator=None, dtype=None, layout=None, device=None, requires_grad=False,
+               pin_memory=False, memory_format=None):
+    """Normal numbers of mean 0 and variance 1 in the shape of `input`."""
+    cdef ops.Generator g = generator_of(generator, "randn_like")
+    cdef Tensor y
+    check_layout(layout, pin_memory, "randn_like")
+    y = like(input, None, dtype, device, requires_grad, "randn_like", memory_format)
+    draw(&y.m, ops.NORMAL, 0, 1, g)
+    return y
+
+
+cdef int check_span(object low, object high, str name) except -1:
+    cdef int64_t first = as_index(low, name, "low"), end = as_index(high, name, "high")
+    if first >= end:
+        raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+    return 0
+
+
+def randint(low=REQUIRED, high=None, size=None, *, generator=None, out=None, dtype=None, layout=None, device=None,
+            requires_grad=False, pin_memory=False):
+    """Integers in [low, high); ``randint(high, size)`` starts at 0."""
+    cdef Dims d
+    cdef Tensor y
+    cdef int code = code_beside(dtype, out, INT64)
+    if size is None:
+        low, high, size = 0, low, high
+    elif high is None:
+        low, high = 0, low
+    elif low is REQUIRED:
+        low = 0
+    parse_ints(size, &d, "randint", "size")
+    check_span(low, high, "randint")
+    check_layout(layout, pin_memory, "randint")
+    on = check_new(device, requires_grad, code, "randint")
+    g = generator_of(generator, "randint")
+    y = fresh_or_out(&d, code, out)
+    ops.random_into(&y.m, as_index(low, "randint", "low"), as_index(high, "randint", "high"), g)
+    return finish_new(y, on) if out is None else end_draw(y, None)
+
+
+def randint_like(input=REQUIRED, low=REQUIRED, high=None, *, generator=None, dtype=None, layout=None, device=None,
+                 requires_grad=False, pin_memory=False, memory_format=None):
+    """Integers in [low, high), or in [0, low), in the shape of `input`."""
+    cdef Tensor y
+    if low is REQUIRED and high is not None:
+        low = 0
+    elif high is None:
+        low, high = 0, low
+    check_span(low, high, "randint_like")
+    check_layout(layout, pin_memory, "randint_like")
+    g = generator_of(generator, "randint_like")
+    y = like(input, None, dtype, device, requires_grad, "randint_like", memory_format)
+    ops.random_into(&y.m, as_index(low, "randint_like", "low"), as_index(high, "randint_like", "high"), g)
+    return y
+
+
+def randperm(n=REQUIRED, *, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False,
+             pin_memory=False):
+    """A random permutation of 0 .. n - 1."""
+    cdef Tensor y = tensor_new()
+    cdef int64_t length = as_index(n, "randperm", "n")
+    cdef int code = code_beside(dtype, out, INT64)
+    if length < 0:
+        raise RuntimeError(f"n must be non-negative, got {length}")
+    check_layout(layout, pin_memory, "randperm")
+    on = check_new(device, requires_grad, code, "randperm")
+    adopt(y, ops.op_randperm(&y.m, length, code, generator_of(generator, "randperm")))
+    return finish(finish_new(y, on), out)
+
+
+def drawn_places(Tensor weights, count, replacement_of_single, generator):
+    """For `multinomial`: `count` places a row, with replacement; weights are contiguous float64."""
+    cdef Tensor y = tensor_new()
+    adopt(y, ops.op_multinomial(&y.m, &weights.m, count, replacement_of_single, generator_of(generator, "multinomial")))
+    return y
+
+
+def drawn_counts(Tensor a, Tensor p, generator, str name):
+    """Poisson numbers of rates a, or binomial ones of a trials and probabilities p; all contiguous float64."""
+    cdef Tensor y = tensor_new()
+    adopt(y, ops.op_counts(&y.m, &a.m, NULL if p is None else &p.m, generator_of(generator, name)))
+    return y
+
+
+# ---- seeds
+
+def manual_seed(seed=REQUIRED):
+    """Starts the default generator anew: the same seed gives the same numbers, and PyTorch's. Returns the generator.
+
+    Anything that ``int()`` takes is a seed; ValueError or TypeError otherwise.
+    """
+    if seed is REQUIRED:
+        wrong_type(seed, "manual_seed", "seed", "")
+    try:
+        number = int(seed)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"manual_seed(): an integer is wanted, got {seed!r} of type {kind_of(seed)}") from None
+    return ops.default_generator().manual_seed(number)

@@ -1,0 +1,120 @@
+"""Random number generators and their seeds, as PyTorch's torch.random."""
+
+from contextlib import contextmanager
+
+from cygrad.storage.core import device, dtypes
+from cygrad.storage.ops import Generator as _Numbers
+from cygrad.storage.ops import use_generator as _use_generator
+
+from .autograd._core import Tensor, frombuffer, manual_seed
+
+__all__ = ["Generator", "default_generator", "fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed",
+           "set_rng_state"]
+
+
+class Generator(_Numbers):
+    """A source of random numbers: PyTorch's, number for number, from the same seed.
+
+    Parameters
+    ----------
+    device : str or device
+        Where it draws: the CPU.
+    """
+
+    # A state is a tensor of bytes here; storage, which knows no tensors, has plain bytes.
+    __slots__ = ()
+
+    def __new__(cls, device="cpu"):
+        return super().__new__(cls)
+
+    def __init__(self, device="cpu"):
+        _check_device(device)
+
+    @property
+    def device(self):
+        """Where it draws."""
+        return device("cpu")
+
+    def get_state(self):
+        """The state: a uint8 tensor, in PyTorch's layout."""
+        return frombuffer(bytearray(super().get_state()), dtype=dtypes["uint8"])
+
+    def set_state(self, new_state):
+        """Continue from a state that `get_state` gave; returns the generator.
+
+        Raises
+        ------
+        TypeError
+            It is not a uint8 tensor.
+        RuntimeError
+            It is no state.
+        """
+        if not isinstance(new_state, Tensor):
+            raise TypeError(f"expected a torch.ByteTensor, but got {type(new_state).__name__}")
+        if new_state.dtype != dtypes["uint8"]:
+            raise TypeError(f"RNG state must be a torch.ByteTensor, got a tensor of {new_state.dtype}")
+        return super().set_state(bytes(new_state.flatten().tolist()))
+
+    def clone_state(self):
+        """A new generator in the same state."""
+        return Generator().set_state(self.get_state())
+
+    def __reduce__(self):
+        return _rebuild, (self.initial_seed(), self.get_state())
+
+    def __deepcopy__(self, memo):
+        return self.clone_state()
+
+
+def _check_device(where):
+    device(where)
+
+
+def _rebuild(seed, state):
+    """An unpickled generator: the state holds the seed, too."""
+    return Generator().set_state(state)
+
+
+default_generator = Generator()
+_use_generator(default_generator)
+
+
+def seed():
+    """Start the default generator anew with a seed from the operating system; returns the seed."""
+    return default_generator.seed()
+
+
+def initial_seed():
+    """The seed that the default generator was last started with."""
+    return default_generator.initial_seed()
+
+
+def get_rng_state():
+    """The default generator's state, a uint8 tensor."""
+    return default_generator.get_state()
+
+
+def set_rng_state(new_state):
+    """Set the default generator's state."""
+    default_generator.set_state(new_state)
+
+
+@contextmanager
+def fork_rng(devices=None, enabled=True, _caller="fork_rng", _devices_kw="devices", device_type="cpu"):
+    """A context in which random numbers are drawn as usual, and after which the default generator is as it was before.
+
+    Parameters
+    ----------
+    devices : iterable, optional
+        Further devices; there are none here.
+    enabled : bool
+        Whether it does anything.
+    """
+    if not enabled:
+        yield
+        return
+    state = default_generator.get_state()
+    try:
+        yield
+    finally:
+        default_generator.set_state(state)
