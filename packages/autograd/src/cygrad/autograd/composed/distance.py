@@ -67,7 +67,7 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = CDIST_MODE
     n, k, m = a.shape[-2], b.shape[-2], a.shape[-1]
     shape = (*a.shape[:-1], k)
     if not numel(shape) or not m:
-        return (a.sum(-1, True) * 0 + mT(b.sum(-1, True)) * 0) if numel(shape) else a.new_empty(shape)
+        return a.sum(-1, True) * 0 + mT(b.sum(-1, True)) * 0
     if p == 2 and (compute_mode == CDIST_MODES[1] or (compute_mode == CDIST_MODES[0] and max(n, k) > 25)):
         return Cdist.apply(a, b)
     rows = max(1, CDIST_ELEMENTS // max(1, numel(shape) // n * m))

@@ -151,7 +151,7 @@ def reduced(x, labels, keep, sizes, alone=False):
         return x, labels
     real = [d for d in gone if x.shape[d] != 1 or alone]
     if real:
-        x = x.sum(real, True)
+        x = x.sum(real, True) if alone else x.sum(real, True, dtype=x.dtype)
     x = x.squeeze(tuple(gone))
     return x, [label for d, label in enumerate(labels) if d not in gone]
 

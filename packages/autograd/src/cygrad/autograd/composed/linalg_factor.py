@@ -289,7 +289,14 @@ def method_lu(input: Tensor, pivot: bool = True, get_infos: bool = False):
 def function_lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out=None):
     """``(LU, pivots)``, or ``(LU, pivots, info)``; see `linalg.lu_factor`."""
     result = method_lu(A, pivot, get_infos)
-    return result if out is None else deliver(result, out)
+    if out is None:
+        return result
+    for o, r in zip(out, result, strict=True):       # PyTorch converts here what it refuses elsewhere
+        if o.shape == r.shape:
+            o.copy_(r)
+        else:
+            deliver(r.contiguous(), o)
+    return out
 
 
 class LinalgLuSolve(Step):

@@ -2,6 +2,8 @@
 
 from math import ceil, isfinite, log2
 
+from cygrad.storage.core import dtypes
+
 from .._core import Tensor, cat, matmul, where
 from . import composed
 from .linalg_base import Step, check_square, check_tensor, expand_batch, identity, mH, type_word
@@ -48,20 +50,20 @@ def matrix_power(input: Tensor, n: int):
     return power(input, n, "matrix_power")
 
 
-# Coefficients of the numerator of the [13/13] and [7/7] Pade approximants to exp, lowest power first, and the norms up
-# to which they are exact to double and single precision (N. Higham, The scaling and squaring method for the matrix
-# exponential revisited, SIAM J. Matrix Anal. Appl. 26, 2005, tables 2.3 and 2.1 and equation 2.3).
-PADE = {13: (64764752532480000, 32382376266240000, 7771770303897600, 1187353796428800, 129060195264000, 10559470521600,
-             670442572800, 33522128640, 1323241920, 40840800, 960960, 16380, 182, 1),
-        7: (17297280, 8648640, 1995840, 277200, 25200, 1512, 56, 1)}
-REACH = {13: 5.371920351148152, 7: 3.925724783138660}
+# Coefficients of the numerator of the [13/13] Pade approximant to exp, lowest power first, and the norm up to which it
+# is exact to double precision (N. Higham, The scaling and squaring method for the matrix exponential revisited, SIAM J.
+# Matrix Anal. Appl. 26, 2005, table 2.3 and equation 2.3).
+PADE = (64764752532480000, 32382376266240000, 7771770303897600, 1187353796428800, 129060195264000, 10559470521600,
+        670442572800, 33522128640, 1323241920, 40840800, 960960, 16380, 182, 1)
+REACH = 5.371920351148152
 
 
 class LinalgMatrixExp(Step):
     @staticmethod
     def forward(ctx, a):
         ctx.save_for_backward(a)
-        return exponential(a)
+        # In double: squaring loses digits where large powers cancel, and single precision has too few of them.
+        return exponential(a) if a.element_size() == (16 if a.is_complex() else 8) else exponential(wide(a)).to(a.dtype)
 
     @staticmethod
     def backward(ctx, g):
@@ -74,20 +76,23 @@ class LinalgMatrixExp(Step):
         return LinalgMatrixExp.apply(cat([top, bottom], -2))[..., :n, n:]
 
 
+def wide(a):
+    return a.to(dtypes["complex128" if a.is_complex() else "float64"])
+
+
 def exponential(a):
     """Of each matrix: scaled by a power of 2 until the approximant is exact enough, then squared as often."""
     if not a.numel():
         return a.new_empty(*a.shape)
-    m = 13 if a.element_size() in (8, 16) and not (a.is_complex() and a.element_size() == 8) else 7
     norms = a.abs().sum(-2).amax(-1)
-    halvings = [max(0, ceil(log2(v / REACH[m]))) if isfinite(v) and v > 0 else 0 for v in norms.reshape(-1).tolist()]
+    halvings = [max(0, ceil(log2(v / REACH))) if isfinite(v) and v > 0 else 0 for v in norms.reshape(-1).tolist()]
     most = max(halvings)
     times = norms.new_empty(0)
     if most:
         times = norms.detach().new_tensor(halvings).reshape(*norms.shape, 1, 1)
         half = where(times > 1000, times - 1000, times.new_zeros(()))      # 2 ** -1023 is not normal: in two steps
         a = a * (2.0 ** -(times - half)).to(a.dtype) * (2.0**-half).to(a.dtype)
-    x = pade(a, PADE[m])
+    x = pade(a, PADE)
     for k in range(most):
         x = where(times > k, matmul(x, x), x)
     return x
@@ -99,12 +104,8 @@ def pade(a, c):
     squares = [eye, matmul(a, a)]
     for _ in range(2):
         squares.append(matmul(squares[1], squares[-1]))
-    if len(c) == 8:
-        odd, even = (sum(c[2 * i + k] * squares[i] for i in range(4)) for k in (1, 0))
-    else:
-        sixth = squares[3]
-        odd, even = (matmul(sixth, sum(c[6 + 2 * i + k] * squares[i] for i in range(1, 4)))
-                     + sum(c[2 * i + k] * squares[i] for i in range(4)) for k in (1, 0))
+    odd, even = (matmul(squares[3], sum(c[6 + 2 * i + k] * squares[i] for i in range(1, 4)))
+                 + sum(c[2 * i + k] * squares[i] for i in range(4)) for k in (1, 0))
     odd = matmul(a, odd)
     return LinalgSolveEx.apply(even - odd, even + odd)[0].contiguous()
 
@@ -114,6 +115,8 @@ def matrix_exponential(a):
     if not (a.is_floating_point() or a.is_complex()):
         raise RuntimeError("linalg.matrix_exp: Expected a floating point or complex tensor as input. Got "
                            f"{type_word(a)}")
+    if a.is_floating_point() and a.element_size() == 2:
+        return matrix_exponential(a.float()).to(a.dtype)
     check_square(a, "linalg.matrix_exp")
     return LinalgMatrixExp.apply(a)
 

@@ -133,7 +133,7 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: f
     product = vec1.unsqueeze(1) * vec2
     if str(product.dtype).endswith("bool") and str(input.dtype).endswith("bool"):
         product = product & bool(alpha)
-        return product | (input & bool(beta)) if beta else product
+        return (input & bool(beta)) | product if beta else product
     product = product.to(result_type(input, product))
     for word, value in (("beta", beta), ("alpha", alpha)):
         if isinstance(value, float) and not (product.is_floating_point() or product.is_complex()):
@@ -172,7 +172,14 @@ def outer(input: Tensor, vec2: Tensor):
 composed("function method out", name="ger")(outer)
 
 
-@composed("function method out_same")
+@composed("function", name="inner")
+def function_inner(input: Tensor, other: Tensor, *, out=None):
+    """See `Tensor.inner`."""
+    y = inner(input, other)
+    return y if out is None else deliver(y, out, bool(input.ndim and other.ndim))
+
+
+@composed("method")
 def inner(input: Tensor, other: Tensor):
     """Products summed over the last dimensions of both; with a 0-d tensor, just the product."""
     check_tensor(input, "inner", "input")
@@ -296,9 +303,9 @@ def contract(a, b, first, second):
     """Sum over a's dimensions `first`, paired with b's `second`; a dimension of size 1 pairs with any."""
     for i, j in zip(first, second, strict=True):
         if a.shape[i] == 1 and b.shape[j] != 1:
-            b = b.sum(j, True)
+            b = b.sum(j, True, dtype=b.dtype)
         elif b.shape[j] == 1 and a.shape[i] != 1:
-            a = a.sum(i, True)
+            a = a.sum(i, True, dtype=a.dtype)
         elif a.shape[i] != b.shape[j]:
             raise RuntimeError(f"contracted dimensions need to match, but first has size {a.shape[i]} in dim {i} and "
                                "second "

@@ -1,6 +1,6 @@
 """QR decomposition, products of reflections, and the LDL factors of symmetric matrices."""
 
-from .._core import Tensor, cat, is_grad_enabled, lapack
+from .._core import Tensor, cat, is_grad_enabled, lapack, where
 from . import composed
 from .linalg_base import (
     Step,
@@ -178,6 +178,8 @@ def product_of_reflectors(packed, tau, name):
     q = expand_batch(identity(packed, m)[:, :n], tuple(packed.shape[:-2]))
     for i in range(tau.shape[-1] - 1, -1, -1):
         q = reflect(vs[..., i:i + 1], ts[..., i], q)
+    if not tau.shape[-1]:              # no reflection: the input has a gradient, of zeros
+        q = where(packed.detach() != packed.detach(), q, where(q == q, q, packed))
     return columns(q)
 
 

@@ -1,6 +1,6 @@
 """Systems of linear equations, inverses and determinants, on the LU factorisation of LAPACK."""
 
-from .._core import Tensor, is_grad_enabled, lapack, where
+from .._core import Tensor, deliver, is_grad_enabled, lapack, where
 from . import composed
 from .linalg_base import (
     SINGULAR,
@@ -14,6 +14,7 @@ from .linalg_base import (
     conj,
     diag_embed,
     diagonal,
+    epsilon,
     expand_batch,
     identity,
     is_vector,
@@ -258,12 +259,20 @@ class LinalgDet(Step):
         if g is None:
             return None
         a, det, lu, pivots = ctx.saved_tensors
-        if (diagonal(lu) == 0).any().item():      # no inverse: by minors, which exist
+        if nearly_singular(lu):                   # no inverse, or none that is exact: by minors
             return g[..., None, None] * Cofactors.apply(a)
         wanted = diag_embed((g * conj(det)).unsqueeze(-1).expand(*a.shape[:-1]))
         if is_grad_enabled():
             return LinalgSolveEx.apply(mH(a), wanted)[0]
         return lapack("getrs", lu, pivots, wanted, letters="C" if a.is_complex() else "T")[0]
+
+
+def nearly_singular(lu):
+    """Whether an inverse from these factors has lost half of its digits."""
+    pivots = diagonal(lu).abs()
+    if not pivots.numel():
+        return False
+    return bool((pivots.amin(-1) <= epsilon(lu) ** 0.5 * pivots.amax(-1)).any())
 
 
 def product_of_others(s, pairs=False):
@@ -297,11 +306,8 @@ class Cofactors(Step):
         if is_grad_enabled():
             raise RuntimeError("the third derivative of the determinant of a singular matrix is not implemented")
         u, s, vh, phase = ctx.saved_tensors
-        if u.is_complex():
-            raise RuntimeError("the second derivative of the determinant of a singular complex matrix is not "
-                               "implemented")
-        inner = mT(u) @ (g * phase) @ mT(vh)
-        pairs = product_of_others(s, True)
+        inner = mT(u) @ (conj(g) * phase) @ mT(vh)
+        pairs = product_of_others(s, True).to(u.dtype)
         spread = diag_embed((pairs @ diagonal(inner).unsqueeze(-1)).squeeze(-1))
         return u @ (spread - mT(pairs * inner)) @ vh
 
@@ -384,8 +390,8 @@ def logdet(input: Tensor):
 # ---- systems of tensors
 
 
-@composed("linalg out")
-def tensorinv(A: Tensor, ind: int = 2):
+@composed("linalg")
+def tensorinv(A: Tensor, ind: int = 2, *, out=None):
     """The inverse of A as a linear map from its last dimensions to its first `ind`.
 
     Returns a tensor of shape ``A.shape[ind:] + A.shape[:ind]``.
@@ -399,7 +405,8 @@ def tensorinv(A: Tensor, ind: int = 2):
     if rows != cols:
         raise RuntimeError("Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), "
                            f"but got {cols} != {rows}")
-    return inverse_of(A.reshape(rows, cols), "inv").reshape(*rest, *first)
+    y = inverse_of(A.reshape(rows, cols), "inv").reshape(*rest, *first)
+    return y if out is None else deliver(y.contiguous(), out)
 
 
 def product_of(sizes):
