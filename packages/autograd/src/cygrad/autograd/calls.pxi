@@ -98,10 +98,10 @@ def norm(input=REQUIRED, p="fro", dim=None, keepdim=False, out=None, dtype=None)
                                              keepdim, dtype=dtype), out)
     elif p is not None:
         order = as_number(p, "norm", "p")
-    if dtype is not None:
+    if dtype is not None and category(x.m.dtype) >= 2:
         if category(dtype_code(dtype)) < 2:
             raise RuntimeError(f"linalg.vector_norm: dtype should be floating point or complex, but got {dtype}")
-        if category(x.m.dtype) >= 2 and promote(x.m.dtype, dtype_code(dtype)) != dtype_code(dtype):
+        if promote(x.m.dtype, dtype_code(dtype)) != dtype_code(dtype):
             raise RuntimeError(f"linalg.vector_norm: the dtype of the input ({dtype_object(x.m.dtype)}) should be "
                                f"convertible without narrowing to the specified dtype ({dtype})")
         x = op_cast(x, dtype_code(dtype))

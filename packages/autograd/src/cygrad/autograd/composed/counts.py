@@ -11,7 +11,6 @@ from . import composed
 from .reductions import is_integral
 
 _INT64, _DOUBLE = dtypes["int64"], dtypes["float64"]
-_REAL = (dtypes["float32"], _DOUBLE)
 
 
 def tally(bins, weights, size, dtype):
@@ -145,7 +144,7 @@ def grid_counts(points, edges, weight, density):
 
 
 def histogram_of(points, bins, range, weight, density, name):
-    if points.dtype not in _REAL:
+    if not points.is_floating_point():
         raise NotImplementedError(f"{name} is not implemented for {points.dtype}")
     if range is not None and len(range) != 2 * len(bins):
         raise RuntimeError(f"{name}: for a {len(bins)}-dimensional histogram range should have {2 * len(bins)} "
@@ -160,7 +159,8 @@ def histogram_of(points, bins, range, weight, density, name):
 
 
 @composed("function method out", returns="hist bin_edges")
-def histogram(input: Tensor, bins, *, range=None, weight: Tensor | None = None, density: bool = False):
+def histogram(input: Tensor, bins, *, range=None, weight: Tensor | None = None,
+              density: bool = False) -> tuple[Tensor, Tensor]:
     """Counts of the elements (or sums of their weights) between edges, and the edges.
 
     Parameters

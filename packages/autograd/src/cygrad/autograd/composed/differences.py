@@ -34,7 +34,6 @@ def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None
     """
     if input.dim() == 0:
         raise RuntimeError("diff expects input to be at least one-dimensional")
-    dim = wrapped(dim, input.dim(), "diff")
     parts = [t for t in (prepend, input, append) if t is not None]
     if any(t.dim() != input.dim() for t in parts):
         raise RuntimeError("diff expects prepend or append to be the same dimension as input, got shapes "
@@ -43,6 +42,7 @@ def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None
         raise RuntimeError(f"order must be non-negative but got {n}")
     if n == 0:
         return input.clone() if out is None else deliver(input.clone(), out, True)
+    dim = wrapped(dim, input.dim(), "diff")
     x = _core.cat(parts, dim) if len(parts) > 1 else input
     for _ in range(n):
         rest = max(x.shape[dim] - 1, 0)
@@ -186,7 +186,7 @@ def slabs(y, x, dx, dim, name):
         sums = y / 1                     # nothing, in the dtype of a quotient
     else:
         sums = at(y, dim, 1, 0) + at(y, dim, 0, -1)
-    return (sums * (1 if dx is None else dx) if width is None else sums * width) / 2, dim
+    return (sums * ((1 if dx is None else dx) / 2) if width is None else sums * width / 2), dim
 
 
 @composed("function")
@@ -201,6 +201,8 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx=None, dim: int = -1) -> 
     dx : number, optional
         Their distance, instead; default 1.
     """
+    if y.dim() and y.shape[wrapped(dim, y.dim(), "trapezoid")] == 0:
+        return _core.sum(y, dim, dtype=y.dtype)
     areas, dim = slabs(y, x, dx, dim, "trapezoid")
     return _core.sum(areas, dim)
 

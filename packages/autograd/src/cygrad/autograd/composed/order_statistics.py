@@ -31,7 +31,7 @@ class Median(Function):
 
 
 def no_bool(input, name):
-    if input.dtype is dtypes["bool"]:
+    if input.dtype is dtypes["bool"] and input.numel():
         raise NotImplementedError(f"{name} is not implemented for bool")
 
 
@@ -61,8 +61,8 @@ def line_of(input, dim, name):
 
 
 def nothing(input):
-    """The median of no elements: NaN, or the least integer."""
-    return _core.full((), float("nan") if input.is_floating_point() else -(2**63), dtype=input.dtype)
+    """The median of no elements: NaN, or the integer that it becomes."""
+    return _core.full((), float("nan"), dtype=dtypes["float64"]).to(input.dtype)
 
 
 @composed("function method out_same")
@@ -77,8 +77,8 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False):
     IndexError
         There are no elements along `dim`.
     """
-    no_bool(input, "median")
     if dim is None:
+        no_bool(input, "median")
         with no_grad():
             flat = input.detach().reshape(-1)
             n = flat.shape[0]
@@ -87,6 +87,7 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False):
                 value = _core.full_like(value, float("nan"))
         return Median.apply(input, value) if n else value
     dim = line_of(input, dim, "median")
+    no_bool(input, "median")
     with no_grad():
         if input.dim():
             place = _core.kthvalue(input, (input.shape[dim] + 1) // 2, dim, True)[1]
@@ -99,8 +100,8 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False):
 @composed("function method out_same")
 def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False):
     """The median of the elements that are not NaN; NaN where there is none. See `median`."""
-    no_bool(input, "nanmedian")
     if dim is None:
+        no_bool(input, "nanmedian")
         with no_grad():
             flat = input.detach().reshape(-1)
             if input.is_floating_point():
@@ -109,6 +110,7 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False):
             value = _core.kthvalue(flat, (n + 1) // 2)[0] if n else nothing(input)
         return Median.apply(input, value) if input.numel() else value
     dim = line_of(input, dim, "nanmedian")
+    no_bool(input, "nanmedian")
     with no_grad():
         if input.dim():
             order = _core.sort(input, dim=dim, stable=True)[1]          # NaN last
@@ -120,7 +122,7 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False):
 
 
 @composed("function method out_same")
-def mode(input: Tensor, dim: int = -1, keepdim: bool = False):
+def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     """The most frequent element along `dim`, the least of several, and where it is last.
 
     Raises
@@ -180,7 +182,7 @@ def between(values, ranks, interpolation):
         return _core.gather(values, -1, places.to(dtypes["int64"]))
 
     if interpolation == "nearest":
-        return take(_core.round(ranks))
+        return take(ranks.round())
     if interpolation == "higher":
         return take(_core.ceil(ranks))
     below = _core.floor(ranks)

@@ -55,6 +55,8 @@ def nanmean(input: Tensor, dim=None, keepdim: bool = False, *, dtype=None) -> Te
     """
     if is_integral(input):
         raise RuntimeError(f"nanmean(): expected input to have floating point or complex dtype but got {input.dtype}")
+    if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
+        raise RuntimeError(f"nanmean(): dtype must be either a floating point or complex dtype, got {dtype}")
     count = _core.sum(_core.logical_not(_core.isnan(input)), dim, keepdim)
     return nansum(input, dim, keepdim, dtype=dtype) / count
 
@@ -70,19 +72,21 @@ def moment_and_mean(moment, name, input, dim, unbiased, keepdim, correction):
 
 
 @composed("function")
-def std_mean(input: Tensor, dim=None, unbiased=None, keepdim: bool = False, *, correction=None):
+def std_mean(input: Tensor, dim=None, unbiased=None, keepdim: bool = False, *,
+             correction=None) -> tuple[Tensor, Tensor]:
     """The standard deviation and the mean over `dim`; see `std`."""
     return moment_and_mean(_core.std, "std_mean", input, dim, unbiased, keepdim, correction)
 
 
 @composed("function")
-def var_mean(input: Tensor, dim=None, unbiased=None, keepdim: bool = False, *, correction=None):
+def var_mean(input: Tensor, dim=None, unbiased=None, keepdim: bool = False, *,
+             correction=None) -> tuple[Tensor, Tensor]:
     """The variance and the mean over `dim`; see `var`."""
     return moment_and_mean(_core.var, "var_mean", input, dim, unbiased, keepdim, correction)
 
 
 @composed("function method out_same", returns="min max")
-def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False):
+def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     """The smallest and the largest element, of all or along `dim`; equal extrema share the gradient evenly.
 
     Raises
