@@ -211,6 +211,21 @@ def test_out_must_have_the_dtype_of_the_result():
         assert out.tolist() == [0, 0]
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_nextafter_of_halves(dtype):
+    """Every number is followed by the next one, from the least to the largest and back."""
+    dtype = getattr(cygrad, dtype)
+    info = cygrad.finfo(dtype)
+    x = cygrad.tensor([0.0, -0.0, 1.0, 2.0, -1.0, info.max, -info.max, info.smallest_normal, inf, 3.0, nan], dtype=dtype)
+    up = cygrad.nextafter(x, cygrad.full_like(x, inf)).double().tolist()
+    tiny, eps = info.smallest_normal * info.eps, info.eps
+    last = info.max * eps / (2 - eps)  # the gap below the largest number
+    want = [tiny, tiny, 1 + eps, 2 + 2 * eps, -1 + eps / 2, inf, last - info.max, info.smallest_normal + tiny]
+    assert up == pytest.approx([*want, inf, 3 + 2 * eps, nan], nan_ok=True, rel=1e-12)
+    back = cygrad.nextafter(cygrad.tensor(up, dtype=dtype), cygrad.full_like(x, -inf)).double().tolist()
+    assert back == pytest.approx([0.0, 0.0, *x.double().tolist()[2:8], info.max, 3.0, nan], nan_ok=True, rel=1e-12)
+
+
 # ---- gradients at corners
 
 @pytest.mark.parametrize(

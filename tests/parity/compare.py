@@ -111,6 +111,10 @@ def numbers_(theirs, ours):
 
 def errors(theirs, ours):
     """The first difference between two outcomes of which one is an exception."""
+    if theirs is NotImplemented and isinstance(ours, TypeError):
+        return None     # what an operator's method says of operands that it does not know
+    if not isinstance(ours, Exception) and str(theirs).startswith("the derivative for"):
+        return None     # there is one here
     if not isinstance(theirs, Exception):
         return f"raises {type(ours).__name__}: {str(ours)[:160]}"
     if not isinstance(ours, Exception):

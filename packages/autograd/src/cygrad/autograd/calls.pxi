@@ -187,7 +187,20 @@ def div(input=REQUIRED, other=REQUIRED, *, rounding_mode=None, out=None):
         The mode is another one, or integers are rounded that were divided by zero.
     """
     cdef Tensor a = as_first(input, other, OP_DIV, "div")
-    return finish(binary(rounded_division(rounding_mode), a, as_operand(other, a, OP_DIV, "div", "other")), out)
+    return finish(divided(a, as_operand(other, a, OP_DIV, "div", "other"), rounded_division(rounding_mode)), out)
+
+
+cdef inline bint rounds_twice(int op, Tensor a, Tensor b) noexcept:
+    """Whether a quotient of halves is truncated, which PyTorch does after rounding it."""
+    cdef int code
+    if op != OP_DIV_TRUNC:
+        return False
+    code = result_code(a, b, None)
+    return code == FLOAT16 or code == BFLOAT16
+
+
+cdef Tensor divided(Tensor a, Tensor b, int op):
+    return op_trunc(op_div(a, b)) if rounds_twice(op, a, b) else binary(op, a, b)
 
 
 def pow(input=REQUIRED, exponent=REQUIRED, *, out=None):

@@ -6,6 +6,7 @@ from cygrad.storage.core import dtypes
 
 from .. import _core
 from .._core import Tensor, row_call
+from ..function import Function
 from . import composed
 
 LARGEST = {
@@ -63,7 +64,7 @@ def conj_physical_in_place(self: Tensor) -> Tensor:
 
 
 @composed("method")
-def __rdiv__(self: Tensor, other: Tensor) -> Tensor:
+def __rdiv__(self, other) -> Tensor:
     """``other / self``, by the name that Python 2 had for it."""
     return _core.mul(self.reciprocal(), other)
 
@@ -293,6 +294,50 @@ def power_of_two(beside, exponent):
 def ldexp_in_place(self: Tensor, other: Tensor) -> Tensor:
     """`ldexp`, in place."""
     return self.mul_(power_of_two(self, tensor_arg(other, "ldexp_", "other")))
+
+
+# (digits, exponent of the least normal number, largest number) of the dtypes that compute in float32
+HALVES = {dtypes["float16"]: (11, -14, 65504.0), dtypes["bfloat16"]: (8, -126, LARGEST["bfloat16"])}
+
+
+class HalfNeighbour(Function):
+    """`nextafter` of halves, by float32 arithmetic that is exact."""
+
+    @staticmethod
+    def forward(ctx, a, b):
+        ctx.save_for_backward(a != b)
+        digits, least, largest = HALVES[a.dtype]
+        x, y = a.float(), b.float()
+        mantissa, exponent = frexp(x)
+        inward = (y > x) != (x > 0)
+        place = _core.where(x == 0, least, exponent - 1 - (inward & (mantissa.abs() == 0.5)).to(exponent.dtype))
+        step = _core.pow(2.0, place.clamp(min=least) - (digits - 1))
+        moved = _core.where(y > x, x + step, x - step)
+        moved = _core.where(moved == 0, _core.copysign(moved, x), moved)
+        moved = _core.where(x.isinf(), _core.copysign(_core.full_like(x, largest), x), moved)
+        return _core.where(x.isnan() | y.isnan(), x + y, _core.where(x == y, y, moved)).to(a.dtype)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (differ,) = ctx.saved_tensors
+        return _core.where(differ, grad, 0), None
+
+
+@composed("function method out")
+def nextafter(input: Tensor, other: Tensor) -> Tensor:
+    """The next number after `input`, in its dtype, towards `other`."""
+    kind = _core.promote_types(tensor_arg(input, "nextafter").dtype, tensor_arg(other, "nextafter", "other").dtype)
+    if kind in HALVES:
+        return HalfNeighbour.apply(input.to(kind), other.to(kind))
+    return row_call("nextafter_real", (input, other))
+
+
+@composed("method", name="nextafter_")
+def nextafter_in_place(self: Tensor, other: Tensor) -> Tensor:
+    """`nextafter`, in place."""
+    if self.dtype in HALVES:
+        return self.copy_(nextafter(self.clone(), other))
+    return row_call("nextafter_real", (self, tensor_arg(other, "nextafter_", "other")), (), self)
 
 
 @composed("function")

@@ -272,8 +272,9 @@ static double vm_i1e_f64(double x) {
     if (a <= 8) return x * SP_SUM(sp_i1_low, a / 4 - 1);
     return copysign(isinf(a) ? 0 : SP_SUM(sp_i1_high, 16 / a - 1) / sqrt(a), x);
 }
-static double vm_i0_f64(double x) { double e = exp(fabs(x) / 2); return isinf(x) ? INFINITY : e * (e * vm_i0e_f64(x)); }
-static double vm_i1_f64(double x) { double e = exp(fabs(x) / 2); return isinf(x) ? x : e * (e * vm_i1e_f64(x)); }
+/* NaN at infinity, where the product is infinite times 0, as PyTorch and NumPy have it */
+static double vm_i0_f64(double x) { double e = exp(fabs(x) / 2); return e * (e * vm_i0e_f64(x)); }
+static double vm_i1_f64(double x) { double e = exp(fabs(x) / 2); return e * (e * vm_i1e_f64(x)); }
 SP_UNARY(i0e) SP_UNARY(i1e) SP_UNARY(i0) SP_UNARY(i1)
 
 static double vm_k0e_f64(double x) {
