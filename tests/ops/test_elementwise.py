@@ -216,7 +216,8 @@ def test_nextafter_of_halves(dtype):
     """Every number is followed by the next one, from the least to the largest and back."""
     dtype = getattr(cygrad, dtype)
     info = cygrad.finfo(dtype)
-    x = cygrad.tensor([0.0, -0.0, 1.0, 2.0, -1.0, info.max, -info.max, info.smallest_normal, inf, 3.0, nan], dtype=dtype)
+    ends = [info.max, -info.max, info.smallest_normal, inf]
+    x = cygrad.tensor([0.0, -0.0, 1.0, 2.0, -1.0, *ends, 3.0, nan], dtype=dtype)
     up = cygrad.nextafter(x, cygrad.full_like(x, inf)).double().tolist()
     tiny, eps = info.smallest_normal * info.eps, info.eps
     last = info.max * eps / (2 - eps)  # the gap below the largest number
