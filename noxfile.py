@@ -12,7 +12,7 @@ PACKAGES = ("storage", "autograd", "nn", "tools")
 PATHS = tuple(f"./packages/{name}" for name in PACKAGES)
 TEST_TOOLS = ("pytest", "hypothesis", "scikit-learn", "matplotlib")
 COMPILED = (
-    *(f"cygrad.storage.{name}" for name in ("core", "ops", "dispatch", "array", "interop", "functions")),
+    *(f"cygrad.storage.{name}" for name in ("core", "ops", "dispatch", "array", "interop", "functions", "lapack")),
     "cygrad.autograd._core",
     "cygrad.optim._step",
 )

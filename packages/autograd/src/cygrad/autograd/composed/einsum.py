@@ -2,7 +2,7 @@
 
 from itertools import combinations
 
-from .._core import Tensor, bmm
+from .._core import Tensor, bmm, result_type
 from . import composed
 from .linalg_base import check_tensor, numel
 
@@ -151,7 +151,7 @@ def reduced(x, labels, keep, sizes, alone=False):
         return x, labels
     real = [d for d in gone if x.shape[d] != 1 or alone]
     if real:
-        x = x.sum(real, True) if alone else x.sum(real, True, dtype=x.dtype)
+        x = x.sum(real, True)
     x = x.squeeze(tuple(gone))
     return x, [label for d, label in enumerate(labels) if d not in gone]
 
@@ -180,6 +180,8 @@ def pair(a, la, b, lb, keep, rank):
         return wide_a * wide_b, labels
     size = dict(zip(la, a.shape, strict=True)) | dict(zip(lb, b.shape, strict=True))
     n, m, k, p = (numel(size[label] for label in part) for part in (batch, left, summed, right))
+    if not (a.is_floating_point() or b.is_floating_point()):       # one of them may be a sum, and wider
+        a, b = a.to(result_type(a, b)), b.to(result_type(a, b))
     wide_a = arranged(a, la, batch + left + summed).reshape(n, m, k)
     wide_b = arranged(b, lb, batch + summed + right).reshape(n, k, p)
     return bmm(wide_a, wide_b).reshape([size[label] for label in labels]), labels
