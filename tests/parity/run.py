@@ -81,7 +81,12 @@ def in_child(f, limit):
     status = os.waitpid(child, 0)[1]
     if text and not os.WIFSIGNALED(status):
         return json.loads(text)
-    how = f"hangs: no answer within {limit} s" if not ready else f"crashes: {signal.Signals(os.WTERMSIG(status)).name}"
+    if not ready:
+        how = f"hangs: no answer within {limit} s"
+    elif os.WIFSIGNALED(status):
+        how = f"crashes: {signal.Signals(os.WTERMSIG(status)).name}"
+    else:
+        how = f"ends: exit code {os.WEXITSTATUS(status)}"
     return {"status": "broken", "reason": how, "dtypes": {}}
 
 
@@ -163,6 +168,7 @@ def main():
     parser.add_argument("--examples", type=int, default=25, help="drawn layouts for each row and dtype")
     parser.add_argument("--show", type=int, help="programs to print for each row (default: 3 if names are given)")
     parser.add_argument("--limit", type=int, default=300, help="seconds for a row")
+    parser.add_argument("--crashes-only", action="store_true", help="fail for rows that crash or hang, not for others")
     parser.add_argument("--report", type=Path, help="write the results to this .md or .json file")
     options = parser.parse_args()
     seed = random.randrange(2**31) if options.seed < 0 else options.seed
@@ -190,6 +196,8 @@ def main():
     print(summary(results))
     if options.report:
         report(options.report, seed, results)
+    if options.crashes_only:
+        return int(any(r["status"] == "broken" for r in results.values()))
     too_many = sum(r["status"] == "accepted" for r in results.values()) * 100 > len(rows)
     return int(too_many or any(r["status"] not in ("ok", "accepted") for r in results.values()))
 
