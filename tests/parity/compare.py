@@ -139,8 +139,11 @@ def addresses(made):
     return {x.untyped_storage().data_ptr(): i for i, x in enumerate(made) if x.numel()}
 
 
-def aliasing(theirs, ours, their_inputs, our_inputs):
-    """The first difference in which results share memory with which inputs, and where."""
+def aliasing(theirs, ours, their_inputs, our_inputs, exact=True):
+    """The first difference in which results share memory with which inputs, and where.
+
+    exact: the strides of dimensions of size 1, which matter to views only, count too.
+    """
     a, b = addresses(their_inputs), addresses(our_inputs)
     for i, (t, o) in enumerate(zip(theirs, ours, strict=True)):
         if not isinstance(t, torch.Tensor) or not t.numel():
@@ -148,7 +151,8 @@ def aliasing(theirs, ours, their_inputs, our_inputs):
         x, y = owner(t, a), owner(o, b)
         if (x is None) != (y is None):
             return f"alias: result {i} shares memory with input {y} instead of {x}"
-        if x is not None and (t.storage_offset() != o.storage_offset() or tuple(t.stride()) != tuple(o.stride())):
+        places = [tuple(s for s, n in zip(r.stride(), t.shape, strict=True) if exact or n > 1) for r in (t, o)]
+        if x is not None and (t.storage_offset() != o.storage_offset() or places[0] != places[1]):
             return (f"alias: result {i} lies at {o.storage_offset()} with strides {tuple(o.stride())} instead of "
                     f"{t.storage_offset()}, {tuple(t.stride())} (shape {tuple(t.shape)})")
     return None

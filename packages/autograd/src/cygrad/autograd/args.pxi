@@ -47,13 +47,14 @@ cdef int64_t as_index(object v, str name, str arg) except? -1:
 
 cdef object whole(object v, str name, str arg):
     """The Python int that v stands for."""
-    if isinstance(v, Tensor) and (<Tensor>v).m.dtype == BOOL:
-        wrong_type(v, name, arg, "int")
-    if not PyBool_Check(v) and hasattr(v, "__index__"):
+    if not PyBool_Check(v) and hasattr(v, "__index__") and not (isinstance(v, Tensor) and (<Tensor>v).m.dtype == BOOL):
         try:
             return v.__index__()
         except TypeError:
             pass
+    if isinstance(v, Tensor) and name == "narrow" and arg == "start":      # there a tensor is what PyTorch wants
+        raise RuntimeError(f"narrow(): argument 'start' must be an integer or a 0-dim integral Tensor, not one of shape "
+                           f"{list((<Tensor>v).shape)} and dtype {v.dtype}")
     wrong_type(v, name, arg, "int")
 
 
