@@ -80,6 +80,10 @@ def test_sorted_and_reversed_input(dtype):
         x = make((n,), dtype, n).sort()[0]
         for y in (x, x.flip(0) if hasattr(x, "flip") else x):
             assert y.sort()[1].tolist() == order(y.tolist())
+            if dtype != "bool":
+                for largest in (False, True):
+                    got = y.topk(min(n, 20), largest=largest)[1]
+                    assert got.tolist() == order(y.tolist(), largest)[:20]
 
 
 LAYOUTS = {

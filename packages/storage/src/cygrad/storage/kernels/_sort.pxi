@@ -31,7 +31,7 @@ ctypedef void (*SortItems)(char* items, char* spare, int64_t n, int width) noexc
 # one pass of a radix sort in parts, for threads: how many items have each of 256 digits; moving items to offsets[digit]
 ctypedef void (*CountDigits)(const char* items, int64_t n, int digit, int64_t* counts) noexcept nogil
 ctypedef void (*MoveDigits)(const char* items, int64_t n, int digit, int64_t* offsets, char* to) noexcept nogil
-# the k smallest, the first of equal ones, to the front, ordered by place; returns where among them the largest is
+# the k smallest, the first of equal ones, to the front, in any order; returns where among them the largest is
 ctypedef int64_t (*SelectItems)(char* items, char* spare, int64_t n, int64_t k, int width) noexcept nogil
 # places of m values among n sorted bounds, as int32 if narrow, else int64
 ctypedef void (*Search)(char* y, bint narrow, const char* bounds, const int64_t* sorter, int64_t n, const char* x,

@@ -11,6 +11,7 @@ include "_sort.pxi"
 
 cdef enum:
     RUN = 16               # items sorted by insertion
+    FEW = 32               # items to select, up to which the best so far are kept in order
     RADIX_FROM = 64        # items for each byte of a key from which the radix sort is faster than merging
 
 ctypedef fused word:
@@ -252,9 +253,33 @@ cdef uint64_t key_of_rank(const item* a, item* spare, int64_t n, int64_t* rank, 
     return key
 
 
+cdef bint take_few(const item* a, item* best, int64_t n, int64_t k) noexcept nogil:
+    """The k smallest in order, by keeping the best so far; False if they change too often for that to pay."""
+    cdef int64_t i, j, left = n // 16
+    cdef item v
+    memcpy(best, a, k * sizeof(item))
+    sort_run[item](best, k)
+    for i in range(k, n):
+        if after[item](best[k - 1], a[i]):
+            v = a[i]
+            j = k - 1
+            while j > 0 and after[item](best[j - 1], v):
+                best[j] = best[j - 1]
+                j -= 1
+            best[j] = v
+            left -= 1
+            if left < 0:
+                return False
+    return True
+
+
 cdef int64_t select_items(item* a, item* spare, int64_t n, int64_t k, int width) noexcept nogil:
     cdef int64_t rank = k - 1, i, m = 0, last = 0
-    cdef uint64_t limit = key_of_rank[item](a, spare, n, &rank, width), key
+    cdef uint64_t limit, key
+    if k <= FEW and n >= 16 * k and take_few[item](a, spare, n, k):
+        memcpy(a, spare, k * sizeof(item))
+        return k - 1
+    limit = key_of_rank[item](a, spare, n, &rank, width)
     for i in range(n):
         key = key_in[item](a[i])
         if key > limit:
