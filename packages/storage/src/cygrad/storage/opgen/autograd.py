@@ -447,6 +447,7 @@ def stub(row, name, method, in_place):
             parts.append("*")
             star = True
         kind = STUB_TENSOR.get(p.type) or STUB_ARG[p.type]
+        kind += " | None" if p.type == "flag" and p.default == "None" else ""
         parts.append(f"{row.public_name(p)}: {kind}" + (f" = {p.default}" if p.default is not None else ""))
     if row.alpha:
         parts += ([] if star else ["*"]) + ["alpha: _Number = 1"]
