@@ -226,8 +226,13 @@ cdef Generator default_generator():
 def use_generator(Generator gen not None):
     """Make `gen` the default generator; it goes on where the one before it was."""
     global THE_GENERATOR
-    Generator.set_state(gen, Generator.get_state(THE_GENERATOR))
-    THE_GENERATOR = gen
+    cdef Twister* last = <Twister*> THE_GENERATOR.mt
+    if gen is not THE_GENERATOR:
+        hold(last)
+        (<Twister*> gen.mt)[0] = last[0]
+        let_go(last)
+        let_go(<Twister*> gen.mt)
+        THE_GENERATOR = gen
 
 
 cdef Twister* twister(Generator gen) noexcept:
