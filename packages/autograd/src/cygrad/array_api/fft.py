@@ -1,10 +1,9 @@
 """Fourier transforms: the standard's extension of that name, computed by NumPy's pocketfft. They have no gradients."""
 
 import cygrad
-from cygrad.storage.core import device as Device
+from cygrad import fft as torch_fft
 
-from ._array import Array, standard
-from ._dtypes import default_dtype
+from ._array import standard
 
 __all__ = [
     "fft",
@@ -101,39 +100,25 @@ def paired(s, axes, x):
     return tuple(range(x.ndim - len(s), x.ndim)) if s is not None and axes is None else axes
 
 
-def frequencies(count, n, d, dtype, device):
-    Device("cpu" if device is None else device)
-    kind = default_dtype(float) if dtype is None else dtype
-    return (count.to(cygrad.float64) / (n * d)).to(kind).as_subclass(Array)
-
-
 @standard
 def fftfreq(n, /, *, d=1.0, dtype=None, device=None):
     """The frequencies of the elements that `fft` of `n` samples at distance `d` gives."""
-    half = (n - 1) // 2 + 1
-    count = cygrad.cat([cygrad.arange(0, half), cygrad.arange(-(n // 2), 0)])
-    return frequencies(count, n, d, dtype, device)
+    return torch_fft.fftfreq(n, d, dtype=dtype, device=device)
 
 
 @standard
 def rfftfreq(n, /, *, d=1.0, dtype=None, device=None):
     """The frequencies of the elements that `rfft` gives."""
-    return frequencies(cygrad.arange(0, n // 2 + 1), n, d, dtype, device)
-
-
-def shifted(x, axes, sign):
-    axes = range(x.ndim) if axes is None else (axes,) if isinstance(axes, int) else axes
-    axes = [a % x.ndim for a in axes]
-    return cygrad.roll(x, tuple(sign * (x.shape[a] // 2) for a in axes), tuple(axes)) if axes else x
+    return torch_fft.rfftfreq(n, d, dtype=dtype, device=device)
 
 
 @standard
 def fftshift(x, /, *, axes=None):
     """Frequency 0 moved to the middle."""
-    return shifted(x, axes, 1)
+    return torch_fft.fftshift(x, axes)
 
 
 @standard
 def ifftshift(x, /, *, axes=None):
     """The inverse of `fftshift`."""
-    return shifted(x, axes, -1)
+    return torch_fft.ifftshift(x, axes)

@@ -139,6 +139,7 @@ from . import (
     distance,
     einsum,
     elementwise,
+    fourier,
     joining,
     linalg_factor,
     linalg_norms,
