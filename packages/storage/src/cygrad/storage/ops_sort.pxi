@@ -3,6 +3,7 @@
 from cygrad.storage.core cimport BFLOAT16, INT16, dtype, view_select
 
 cdef enum:
+    SHORT_LINE = 32        # elements up to which a line is sorted even if few of them are wanted
     SORT_ALONE = 4096      # elements below which no second thread is woken: sorting takes longer than adding
     SPLIT_LINE = 65536     # elements from which threads share a line
     MAX_SHARES = 64
@@ -66,15 +67,17 @@ cdef void sort_line(const Sorting* s, int64_t line, char* items) noexcept nogil:
     cdef int64_t at = 0, k = s.k
     line_start(s, line, p)
     s.load(items, p[2], s.st[2], 0, s.n, &s.order)
-    if s.last_only or k < s.n // 2:
+    if s.n > SHORT_LINE and (s.last_only or k < s.n // 2):
         at = s.select(items, spare, s.n, k, s.order.width)
+        if not s.last_only:
+            s.sort(items, spare, k, s.order.width)
     else:
-        k = s.n
+        s.sort(items, spare, s.n, s.order.width)
+        at = k - 1
     if s.last_only:
         s.store(items + at * s.item, 1, p[0], 0, p[1], 0, p[2], s.st[2], &s.order)
-        return
-    s.sort(items, spare, k, s.order.width)
-    s.store(items, s.k, p[0], s.st[0], p[1], s.st[1], p[2], s.st[2], &s.order)
+    else:
+        s.store(items, s.k, p[0], s.st[0], p[1], s.st[1], p[2], s.st[2], &s.order)
 
 
 cdef bint offsets_of(int64_t* counts, int shares, int64_t n) noexcept nogil:
