@@ -16,7 +16,7 @@ from cygrad_build import Package  # noqa: E402
 PACKAGE = Package(
     "storage",
     requires=("numpy>=1.24", "scipy-openblas32>=0.3.27"),
-    single=("special",),
+    single=("complex", "complex_rows", "special"),
     generate=lambda opgen, folder: opgen.write_storage(folder),
 )
 

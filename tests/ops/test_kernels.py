@@ -93,7 +93,7 @@ REFERENCE = {
     "round_to": round_to, "copysign": np.copysign, "signbit": np.signbit,
     "shift_left": shift(np.left_shift, lambda a: a ^ a),
     "shift_right": shift(np.right_shift, lambda a: np.where(a < 0, ~(a ^ a), a ^ a)),
-    "pi": math.pi, "where": where, "abs": np.abs, "sign": sign,
+    "pi": math.pi, "conj": lambda x: x, "real": lambda x: x, "sgn": sign, "where": where, "abs": np.abs, "sign": sign,
     "floordiv": np.floor_divide, "pymod": pymod, "cmod": np.fmod,
     "div_floor": np.floor_divide, "div_trunc": lambda a, b: np.trunc(a / b),
     "power": precisely(np.power), "pow": precisely(np.power),
@@ -104,7 +104,8 @@ REFERENCE = {
     **{name: of_float(getattr(np, name)) for name in ("floor", "ceil", "rint", "trunc")},
     **{name: getattr(np, name) for name in ("isnan", "isinf", "isfinite")},
 }  # fmt: skip
-EXACT = {"round_to", "copysign", "signbit", "where", "abs", "floor", "ceil", "rint", "trunc", "sign", "sqrt",
+EXACT = {"conj", "real", "sgn", "round_to", "copysign", "signbit", "where", "abs", "floor", "ceil", "rint", "trunc",
+         "sign", "sqrt",
          "isnan", "isinf", "isfinite", "pymod", "cmod", "floordiv", "div_floor", "div_trunc"}  # fmt: skip
 
 

@@ -11,7 +11,9 @@ import cygrad
 from cygrad.storage.opgen.parse import load
 from cygrad.tools.gradcheck import gradcheck, gradgradcheck
 
-PUBLIC = [row for row in load().values() if {"function", "method", "inplace", "special"} & set(row.api)]
+OF_PARTS = ("view_as_real", "view_as_complex")      # for complex numbers only: tests/autograd/test_complex.py
+PUBLIC = [row for row in load().values()
+          if {"function", "method", "inplace", "special"} & set(row.api) and row.name not in OF_PARTS]  # fmt: skip
 POINTWISE = [row for row in PUBLIC if row.kind == "pointwise"]
 DIFFERENTIABLE = [row for row in PUBLIC if row.grad]
 FLOATS, INTS = ("float32", "float64"), ("uint8", "int32", "int64")
@@ -101,7 +103,7 @@ def leaf(x):
 
 @each_public
 def test_all_forms_agree(row):
-    dtype = DTYPES[row.types][-1]
+    dtype = DTYPES[row.types.split()[0]][-1]
     values = sample(row, dtype)
     expected = call(row)(values[0].clone(), *values[1:])
     if "function" in row.api and "method" in row.api:
@@ -120,7 +122,7 @@ def test_all_forms_agree(row):
 @pytest.mark.parametrize("layout", LAYOUTS)
 @each_public
 def test_layouts_agree(row, layout):
-    values = sample(row, DTYPES[row.types][-1])
+    values = sample(row, DTYPES[row.types.split()[0]][-1])
     expected = call(row)(*[v.clone() if isinstance(v, cygrad.Tensor) else v for v in values])
     rearranged = [LAYOUTS[layout](v) if isinstance(v, cygrad.Tensor) and v.dim() else v for v in values]
     result = call(row)(*rearranged)
@@ -131,7 +133,7 @@ def test_layouts_agree(row, layout):
 
 @each_pointwise
 def test_a_repeated_row_is_broadcast(row):
-    dtype = DTYPES[row.types][-1]
+    dtype = DTYPES[row.types.split()[0]][-1]
     values = sample(row, dtype, shape=(3,))
     expected = call(row)(*[v.clone() for v in values])
     repeated = [v.expand(2, 3) if v.dim() else v for v in values]
@@ -143,7 +145,7 @@ def test_a_repeated_row_is_broadcast(row):
 @pytest.mark.parametrize("shape", [(), (0,), (2, 0), (1, 1)], ids=str)
 @each_pointwise
 def test_shapes_without_a_second_element(row, shape):
-    for dtype in DTYPES[row.types]:
+    for dtype in DTYPES[row.types.split()[0]]:
         values = sample(row, dtype, shape)
         assert call(row)(*values).shape == shape
 
@@ -188,7 +190,7 @@ def test_both_readings_of_a_gradient_agree(row):
 )
 def test_numbers_give_pytorchs_result_and_dtype(row, number):
     torch = pytest.importorskip("torch")
-    for dtype in DTYPES[row.types]:
+    for dtype in DTYPES[row.types.split()[0]]:
         x = sample(row, dtype)[0]
         try:
             theirs = getattr(torch, row.name)(torch.from_numpy(x.numpy().copy()), number)
@@ -209,7 +211,7 @@ def test_results_are_pytorchs(row):
     else:
         reference = getattr(torch, row.name, None) if "function" in row.api else getattr(torch.Tensor, row.name, None)
         reference = reference or getattr(torch.Tensor, row.name + "_")
-    for dtype in DTYPES[row.types]:
+    for dtype in DTYPES[row.types.split()[0]]:
         values = sample(row, dtype)
         theirs = [torch.from_numpy(v.numpy().copy()) if isinstance(v, cygrad.Tensor) else v for v in values]
         try:

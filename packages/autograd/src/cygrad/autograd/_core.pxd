@@ -43,6 +43,7 @@ cdef struct OpInfo:            # one per op, filled at import from the op table;
     uint8_t saves[4]           # per input: bit i = slot i is read by its gradient
     uint8_t kinds              # bit i: input i counts in promotion; bit 4 + i: input i is a mask
     uint8_t out_bool           # result is bool
+    uint8_t out_real           # result has the dtype of the parts, where inputs are complex
     uint8_t guard              # what is asked of the inputs beyond shape and dtype (GUARD_...)
     uint8_t alike              # inputs of one dtype only, which is not promoted
     uint8_t rowmajor           # the result is row-major whatever the inputs' layout

@@ -24,8 +24,8 @@ from cygrad.storage.core cimport (
     default_dtype, dtype, dtype_code, dtype_object, has_internal_overlap, is_float, is_integral, is_unsigned, real_of, iter_build, iter_run, iter_run_gil, may_share_memory,
     meta_alloc, meta_clear, meta_contig, meta_dense_like, meta_joint, meta_like, meta_same_shape, meta_storage, meta_strided, promote,
     set_default, settle, shape_tuple, storage_borrow, storage_new, stride_tuple, view_as_strided, view_diagonal, view_expand,
-    view_narrow, view_permute, view_reshape, view_select, view_slice, view_squeeze, view_transpose, view_unfold,
-    view_unsqueeze, view_view, wrap_dim)
+    view_narrow, view_parts, view_permute, view_reshape, view_select, view_slice, view_squeeze, view_transpose, view_unfold,
+    view_unsqueeze, view_view, view_whole, wrap_dim)
 from cygrad.storage.lapack cimport LAPACK_RESULTS, lapack_call
 
 from cygrad.storage.interop cimport export_buffer, release_buffer
@@ -59,6 +59,7 @@ if _dispatch.table_stamp() != TABLE_STAMP:
 
 include "formulas.pxi"    # gradients too long for a row of the table
 include "formulas_reduce.pxi"
+include "formulas_complex.pxi"  # gradients of complex numbers
 include "slices.pxi"      # gradients of views and of writes through them
 include "accumulate.pxi"  # where gradients meet
 include "engine.pxi"      # backward passes
@@ -79,7 +80,7 @@ include "function.pxi"    # custom Functions
 
 __all__ = [
     *GENERATED_FUNCTIONS, "Tensor", "allclose", "arange", "as_strided", "as_tensor", "broadcast_to", "can_cast", "cat", "chunk", "clamp",
-    "clone", "div", "empty", "empty_like", "equal", "eye", "flatten", "from_numpy", "frombuffer", "full", "full_like", "get_default_dtype", "is_complex", "is_floating_point",
+    "clone", "conj", "div", "empty", "empty_like", "equal", "eye", "flatten", "from_numpy", "frombuffer", "full", "full_like", "get_default_dtype", "is_complex", "is_floating_point",
     "is_grad_enabled", "is_tensor", "isclose", "linspace", "manual_seed", "matmul", "max", "min", "movedim", "nonzero", "norm", "numel", "ones",
     "ones_like", "permute", "pow", "promote_types", "rand", "rand_like", "randint", "randn", "randn_like", "randperm", "reshape", "result_type",
     "set_default_dtype", "split", "squeeze", "stack", "std", "t", "tensor", "unbind", "var", "where", "zeros", "zeros_like"]

@@ -588,6 +588,15 @@ def is_complex(input=REQUIRED):
     return bool(category(as_tensor_arg(input, "is_complex", "input").m.dtype) == KIND_COMPLEX)
 
 
+def conj(input=REQUIRED):
+    """The complex conjugate; a real tensor itself.
+
+    PyTorch's is a view with a mark, which is resolved when somebody reads it. This one is computed at once, in memory of
+    its own, so `is_conj` is always False.
+    """
+    return conj_of(as_tensor_arg(input, "conj", "input"))
+
+
 def result_type(tensor1, tensor2):
     """The dtype that an operation between the two would compute in."""
     cdef Tensor a, b

@@ -59,7 +59,7 @@ cdef Tensor prod_backward(Tensor g, Tensor x, Tensor y, uint64_t mask, bint keep
     cdef uint64_t m = mask if mask or x.m.ndim == 0 else full_mask(x)
     cdef Dims column, others
     if not ops.item(&any_zero.m):
-        return op_div(op_mul(restore_dims(g, mask, keepdim), restore_dims(y, mask, keepdim)), x)
+        return op_div(op_mul(restore_dims(g, mask, keepdim), conj_of(restore_dims(y, mask, keepdim))), conj_of(x))
     flat = reduced_last(as_code(x, g.m.dtype), m)
     column.n = others.n = 2
     column.v[0] = others.v[0] = flat.m.sizes[0]
@@ -145,17 +145,17 @@ cdef Tensor norm_backward(Tensor g, Tensor x, Tensor y, double p, uint64_t mask,
     if p == 0:
         return zeros_same(x)
     if p == 1:
-        return op_mul(op_sign(x), g)
+        return op_mul(op_sgn(x), g)
     if p == INFINITY or p == -INFINITY:
         hit = op_eq(op_abs(x), y)
         share = op_div(g, op_sum(hit, mask, True, g.m.dtype))
-        return op_mul(op_mul(op_sign(x), op_cast(hit, g.m.dtype)), share)
+        return op_mul(op_mul(op_sgn(x), op_cast(hit, g.m.dtype)), share)
     share = op_div(x, y)
     if p != 2:
         hit = op_abs(share)
         if p < 1:
             hit = op_masked_fill(hit, op_eq(x, none), scalar_tensor(1, x.m.dtype))
-        share = op_mul(op_sign(x), op_pow(hit, like_number(p - 1, x)))
+        share = op_mul(op_sgn(x), op_pow(hit, like_number(p - 1, hit)))
     return op_mul(op_masked_fill(share, op_eq(y, none), none), g)
 
 
@@ -181,7 +181,7 @@ cdef Tensor cumprod_backward(Tensor g, Tensor x, Tensor y, int64_t dim):
     """
     if y.m.numel == 0:
         return g
-    return op_mul(shifted(y, dim, 1), op_recurrence(g, as_code(x, g.m.dtype), dim, True))
+    return op_mul(conj_of(shifted(y, dim, 1)), op_recurrence(g, conj_of(as_code(x, g.m.dtype)), dim, True))
 
 
 cdef Tensor logcumsumexp_backward(Tensor g, Tensor x, Tensor y, int64_t dim):
@@ -198,13 +198,14 @@ cdef Tensor logcumsumexp_backward(Tensor g, Tensor x, Tensor y, int64_t dim):
 
 
 cdef Tensor recurrence_transposed(Tensor g, Tensor a, int64_t dim, bint reverse):
-    return op_recurrence(g, a, dim, not reverse)
+    return op_recurrence(g, conj_of(a), dim, not reverse)
 
 
 cdef Tensor recurrence_factor(Tensor g, Tensor a, Tensor y, int64_t dim, bint reverse):
     """The gradient that reaches y[i], times the y that a[i] multiplied."""
     if y.m.numel == 0:
         return g
+    a, y = conj_of(a), conj_of(y)
     if reverse:
         return op_mul(y, shifted(op_recurrence(g, a, dim, False), dim, 0))
     return op_mul(op_recurrence(g, a, dim, True), shifted(y, dim, 0))

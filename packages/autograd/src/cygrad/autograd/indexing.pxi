@@ -230,7 +230,7 @@ cdef int set_item(Tensor x, object key, object value) except -1:
         value = int(value)
     if PyLong_CheckExact(value):
         as_index(value, "__setitem__", "value")
-    elif not isinstance(value, (Tensor, int, float)):
+    elif not isinstance(value, (Tensor, int, float, complex)):
         raise TypeError(f"can't assign a {kind_of(value)} to a torch.{dtype_word(x.m.dtype)}Tensor: wanted a number "
                         f"or a Tensor")
     if isinstance(key, list) and holds_indices(key):

@@ -131,6 +131,11 @@ cdef inline void run_two(Loop f, Meta* y, Meta* a, Meta* b) noexcept:
         f(p, st, n, NULL)
 
 
+cdef inline int result_dtype(const OpInfo* o, int code) noexcept:
+    """Dtype of the result of an operation that computes in `code`."""
+    return BOOL if o.out_bool else real_of(code) if o.out_real else code
+
+
 cdef inline Tensor unary(int op, Tensor x):
     cdef const OpInfo* o = &OPS[op]
     cdef Loop f
@@ -140,7 +145,7 @@ cdef inline Tensor unary(int op, Tensor x):
     if x.m.flags & CONTIGUOUS and not cyg_mode & ~MODE_NO_GRAD:
         f = o.row[x.m.dtype]
         if f != NULL:
-            y = empty_rowmajor(&x.m, BOOL if o.out_bool else x.m.dtype)
+            y = empty_rowmajor(&x.m, result_dtype(o, x.m.dtype))
             ms[0] = &y.m
             ms[1] = &x.m
             run_flat(f, ms, 2, NULL)
@@ -170,7 +175,7 @@ cdef inline Tensor binary(int op, Tensor a, Tensor b):
             return pointwise(op, 2, a, b, None, NULL, None)
         f = o.row[a.m.dtype]
         if f != NULL and not (o.guard and guarded(o, a, b)):
-            y = empty_rowmajor(shape, BOOL if o.out_bool else a.m.dtype)
+            y = empty_rowmajor(shape, result_dtype(o, a.m.dtype))
             run_two(f, &y.m, &a.m, &b.m)
             if cyg_mode == 0 and (needs(a) or needs(b)):
                 record(o, y, a, b, None, NULL, 0)
@@ -325,7 +330,7 @@ cdef inline bint same_place(const Meta* a, const Meta* b) noexcept:
 cdef Tensor pointwise(int op, int nin, Tensor a, Tensor b, Tensor c, const double* attr, Tensor target):
     """The general form. target: written in place (an operand, for in-place operations; or an `out`), else None."""
     cdef const OpInfo* o = &OPS[op]
-    cdef int code = compute_code(o, a, b, c), out_code = BOOL if o.out_bool else code
+    cdef int code = compute_code(o, a, b, c), out_code = result_dtype(o, code)
     cdef Tensor ta = operand(o, 0, a, code)
     cdef Tensor tb = operand(o, 1, b, code) if nin > 1 else None
     cdef Tensor tc = operand(o, 2, c, code) if nin > 2 else None

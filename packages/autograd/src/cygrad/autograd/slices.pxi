@@ -114,15 +114,28 @@ cdef Tensor op_as_strided(Tensor x, const Dims* sizes, const Dims* strides, int6
     if cyg_mode == 0 and needs(x):
         n = node_new(&OPS[OP_AS_STRIDED])
         set_edge(n, 0, x)
-        n.rest = (geometry(y), geometry(x))
+        n.rest = (geometry(y), geometry(x), x.m.dtype)
         node_set_output(n, y)
     return y
 
 
 cdef int bw_as_strided(Node n, Tensor g) except -1:
-    if wanted(n, 0):
-        pass_grad(n, 0, as_strided_backward(g, n.rest[0], n.rest[1]))
+    """The base may be complex where the view is of its parts, and the other way round: then both are seen as parts."""
+    if not wanted(n, 0):
+        return 0
+    view, base, code = n.rest
+    if category(code) == category(n.odtype):
+        pass_grad(n, 0, as_strided_backward(g, view, base))
+    elif category(code) == KIND_COMPLEX:
+        pass_grad(n, 0, whole_of(as_strided_backward(g, view, parts_geometry(base))))
+    else:
+        pass_grad(n, 0, as_strided_backward(op_view_as_real(g), parts_geometry(view), base))
     return 0
+
+
+cdef tuple parts_geometry(tuple geo):
+    """Of the parts of complex numbers of a geometry."""
+    return ((*geo[0], 2), (*[2 * s for s in geo[1]], 1), 2 * geo[2])
 
 
 cdef Tensor as_strided_backward(Tensor g, tuple view, tuple base):
@@ -177,16 +190,12 @@ cdef int bw_copy_slices(Node n, Tensor g) except -1:
     cdef Tensor whole, part, inner
     cdef Dims sizes, strides
     cdef int k
-    f, view, base = n.rest
+    f, view, base, code = n.rest
     want0 = wanted(n, 0)
     dims_from(base[0], &sizes)
     dims_from(base[1], &strides)
-    low = base[2]
     whole = copy_of(g, &sizes, &strides)
-    offset = (whole.m.data - whole.mem.ptr) // ITEMSIZE[g.m.dtype]
-    dims_from(view[0], &sizes)
-    dims_from(view[1], &strides)
-    part = op_as_strided(whole, &sizes, &strides, view[2] - low + offset)
+    part = part_of(whole, view, base[2], code)
     grads = [None if wanted(n, k) else False for k in range(f.n_edges)]
     if f.released:
         raise RuntimeError(RELEASED)
@@ -204,6 +213,32 @@ cdef int bw_copy_slices(Node n, Tensor g) except -1:
     if not (<Pass>cyg_pass).keep:
         node_release(f)
     return 0
+
+
+cdef Tensor part_of(Tensor whole, tuple view, int64_t low, int code):
+    """The view with this geometry and dtype of a base that begins at `low`, of which `whole` is a copy at the start of its memory.
+
+    A view of parts, or of parts as complex numbers, counts in other elements than the base does.
+    """
+    cdef Dims sizes, strides, pairs, steps
+    cdef Tensor shown = whole
+    cdef int64_t at = view[2]
+    dims_from(view[0], &sizes)
+    dims_from(view[1], &strides)
+    if category(code) == category(whole.m.dtype):
+        at -= low
+    elif category(code) == KIND_COMPLEX:
+        if low % 2:
+            raise RuntimeError("an in-place write through complex numbers whose base begins at an odd element has no gradient")
+        at -= low // 2
+        pairs.n = steps.n = 2
+        pairs.v[0], pairs.v[1] = whole.mem.nbytes // (2 * ITEMSIZE[whole.m.dtype]), 2
+        steps.v[0], steps.v[1] = 2, 1
+        shown = op_view_as_complex(op_as_strided(whole, &pairs, &steps, 0))
+    else:
+        at -= 2 * low
+        shown = op_view_as_real(whole)
+    return op_as_strided(shown, &sizes, &strides, at)
 
 
 cdef Tensor fit_slice(Tensor g, tuple sizes, Tensor like):

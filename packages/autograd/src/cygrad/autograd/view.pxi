@@ -104,7 +104,7 @@ cdef int rebase(Tensor x, Node n) except -1:
     for k in range(1, n.n_edges):
         e = edge(n, k, &nr, &leaf)
         put_edge(c, k, e, nr, leaf)
-    c.rest = (n, geometry(x), geometry(b))
+    c.rest = (n, geometry(x), geometry(b), x.m.dtype)
     replace_history(c, b)
     x.flags |= REQUIRES_GRAD
     view_refresh(x)
@@ -157,7 +157,7 @@ cdef int view_refresh(Tensor x) except -1:
     x.view_version = x.mem.version
     n = node_new(&OPS[OP_AS_STRIDED])
     set_edge(n, 0, b)
-    n.rest = (geometry(x), geometry(b))
+    n.rest = (geometry(x), geometry(b), b.m.dtype)
     return replace_history(n, x)
 
 

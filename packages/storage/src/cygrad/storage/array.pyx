@@ -5,7 +5,7 @@ from libc.string cimport memset
 from cygrad.storage.core cimport (
     BOOL, CONTIGUOUS, FLOAT32, ITEMSIZE, MAXDIM, MAXOPS, Iter, Loop, Meta, Storage, broadcast_shapes, default_dtype, dtype_code,
     dtype_object, has_internal_overlap, is_integral, iter_build, iter_run_gil, meta_clear, meta_contig, meta_joint,
-    meta_like, meta_storage, promote, shape_tuple, stride_tuple, view_as_strided, view_diagonal, view_expand,
+    meta_like, meta_storage, promote, real_of, shape_tuple, stride_tuple, view_as_strided, view_diagonal, view_expand,
     view_narrow, view_permute, view_reshape, view_select, view_slice, view_squeeze, view_transpose, view_unfold,
     view_unsqueeze, view_view, wrap_dim)
 from cygrad.storage.dispatch cimport kernel
@@ -137,7 +137,7 @@ cdef Array run_row(object row, list operands, dict scalars):
         ops[k + 1] = &(<Array>operands[k]).m
     ndim = broadcast_shapes(ops + 1, n, sizes)
     y = Array.__new__(Array)
-    meta_joint(&y.m, ops + 1, n, ndim, sizes, BOOL if row.out == "bool" else code)
+    meta_joint(&y.m, ops + 1, n, ndim, sizes, BOOL if row.out == "bool" else real_of(code) if row.out == "real" else code)
     y.storage = meta_storage(&y.m)
     ops[0] = &y.m
     iter_build(&it, ops, n + 1, ndim, sizes)

@@ -108,6 +108,8 @@ cdef bint may_share_memory(const Meta* a, const Meta* b) noexcept        # byte 
 # ---- views: metadata only; data is set, the caller shares the storage ---------------------------------------------
 cdef int view_view(Meta* y, const Meta* x, int nd, const int64_t* sizes) except -1         # one -1 allowed; RuntimeError names reshape
 cdef int view_reshape(Meta* y, const Meta* x, int nd, const int64_t* sizes) except -1      # 1: y is a view; 0: a copy is needed, y has the row-major target shape
+cdef int view_parts(Meta* y, const Meta* x) except -1      # a complex x as a real y with a last dimension of 2
+cdef int view_whole(Meta* y, const Meta* x) except -1      # the reverse
 cdef int view_expand(Meta* y, const Meta* x, int nd, const int64_t* sizes) except -1       # -1 keeps a size
 cdef int view_permute(Meta* y, const Meta* x, int nd, const int64_t* dims) except -1
 cdef int view_transpose(Meta* y, const Meta* x, int64_t d0, int64_t d1) except -1

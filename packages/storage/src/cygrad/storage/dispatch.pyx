@@ -40,8 +40,8 @@ cdef extern from *:
 ctypedef void (*Register)(void** table) noexcept
 
 ISAS = ("avx512", "avx2", "base")              # best first
-POINTWISE = ("pointwise", "special")           # the other GROUPS are hand-written; together they fill the second table
-SINGLE = ("special",)                          # groups that are compiled for the base instruction set only
+POINTWISE = ("pointwise", "special", "complex_rows")     # the other GROUPS are hand-written, and fill the second table
+SINGLE = ("special", "complex", "complex_rows")          # groups that are compiled for the base instruction set only
 
 cdef void* pointwise_table[N_KERNELS * N_DTYPES]
 cdef void* hand_table[N_HAND * N_DTYPES]
@@ -133,7 +133,8 @@ cdef Loop find_loop(str name, int dtype, str isa) except NULL:
     cdef void* table[N_KERNELS * N_DTYPES]
     cdef Loop loop
     memset(table, 0, sizeof(table))
-    fill(table, "special" if name in RARE else "pointwise", CHOSEN if isa is None else isa)
+    for group in ("special" if name in RARE else "pointwise", "complex_rows"):
+        fill(table, group, CHOSEN if isa is None else isa)
     loop = <Loop>table[<int>KERNELS[name][0] * N_DTYPES + dtype]
     if loop == NULL:
         raise TypeError(f"{name} has no kernel for dtype code {dtype}")

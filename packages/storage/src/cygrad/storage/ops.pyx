@@ -18,7 +18,7 @@ from cygrad.storage.core cimport (
     broadcast_shapes, complex_of, default_dtype, dtype_object, has_internal_overlap, is_complex, is_float, is_integral,
     is_unsigned, real_of, iter_build,
     iter_run_gil, may_share_memory, meta_clear, meta_contig, meta_dense_like, meta_like, meta_same_shape,
-    meta_storage, num_threads, promote, shape_tuple, stride_tuple, view_expand, view_narrow, view_unsqueeze, wrap_dim)
+    meta_storage, num_threads, promote, shape_tuple, stride_tuple, view_expand, view_parts, view_whole, view_narrow, view_unsqueeze, wrap_dim)
 from cygrad.storage.dispatch cimport hand_kernel
 
 include "abi.pxi"
@@ -81,6 +81,7 @@ include "ops_reduce.pxi"
 include "ops_linalg.pxi"
 include "ops_along.pxi"
 include "ops_scan.pxi"
+include "ops_complex.pxi"
 include "ops_pick.pxi"
 include "ops_index.pxi"
 include "ops_advanced.pxi"

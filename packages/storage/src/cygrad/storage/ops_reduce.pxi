@@ -9,6 +9,7 @@ cdef enum:
     AS_PAIR                # both, into two results
     AS_TRUTH
     AS_INTEGER             # int64 plane 0, cast
+    AS_PARTS               # complex, parts in planes 0 and 1
     AS_SUM                 # from here on: real results, made of double planes
     AS_MEAN
     AS_VAR
@@ -271,6 +272,9 @@ cdef void finish(const Plan* p, int64_t task, char* acc) noexcept nogil:
         st[0], st[1] = p.kept.y[0] * ITEMSIZE[p.dtype], p.width
         q[0], q[1] = p.y + at * ITEMSIZE[p.dtype], acc
         p.store(q, st, m, NULL)
+    if p.out == AS_PARTS:
+        q[0], q[1] = q[0] + ITEMSIZE[p.dtype] // 2, acc + PLANE * 8
+        p.store(q, st, m, NULL)
 
 
 cdef void whole_task(const Plan* p, int64_t task) noexcept nogil:
@@ -348,16 +352,22 @@ cdef void run_partial(const Plan* p, int64_t tasks, char* parts, int threads) no
     free(parts)
 
 
+cdef int check_kernel(str op, int kid, int code) except -1:
+    if hand_kernel(kid, COMPUTED[code]) == NULL:
+        no_kernel(op, code)
+    return 0
+
+
 cdef void plan_types(Plan* p, int kid, int code, int out_code) noexcept:
     """Kernels and conversions for input of the dtype `code` and a result of the dtype `out_code`; p.out is set."""
-    cdef int held
+    cdef int held, stored = real_of(out_code) if p.out == AS_PARTS else out_code
     p.code, p.computed, p.dtype = code, COMPUTED[code], out_code
     p.kernel = <Reduce> hand_kernel(kid, p.computed)
     p.merge = <Merge> hand_kernel(H_MERGE + kid - H_SUM, p.computed)
     p.widen = <Loop> hand_kernel(H_CAST + code, p.computed) if code != p.computed else NULL
-    held = FLOAT64 if p.out >= AS_SUM else INT64 if p.out == AS_INTEGER else out_code if p.out == AS_TRUTH else p.computed
+    held = FLOAT64 if p.out >= AS_PARTS else INT64 if p.out == AS_INTEGER else out_code if p.out == AS_TRUTH else p.computed
     p.width = ITEMSIZE[held]
-    p.store = <Loop> hand_kernel(H_CAST + held, out_code)
+    p.store = <Loop> hand_kernel(H_CAST + held, stored)
 
 
 cdef Storage reduce_to(Meta* y, Meta* x, uint64_t mask, bint keepdim, int kid, int out, int code, double attr,
@@ -367,6 +377,7 @@ cdef Storage reduce_to(Meta* y, Meta* x, uint64_t mask, bint keepdim, int kid, i
     cdef Storage s
     cdef int64_t sizes[MAXDIM]
     cdef int ndim
+    check_kernel("reduction", kid, x.dtype)
     reduced_shape(x, mask, keepdim, &ndim, sizes)
     s = allocate_contig(y, ndim, sizes, code)
     if x.numel == 0:
@@ -393,14 +404,14 @@ cdef Storage reduce_cast(Meta* y, Meta* x, uint64_t mask, bint keepdim, int kid,
     """A sum-like reduction in the dtype `code`; the input is cast first, unless only an integer's width changes."""
     cdef Meta held
     cdef Storage s, result
-    if hand_kernel(kid, COMPUTED[code]) == NULL:
-        no_kernel("prod" if kid == H_PROD else "sum", code)
     if x.dtype == code or (code == INT64 and is_integral(x.dtype)):
+        if is_complex(code) and kid != H_PROD:
+            return over_parts(y, x, mask, keepdim, kid, out, 0, empty)
         return reduce_to(y, x, mask, keepdim, kid, out, code, 0, empty)
     memset(&held, 0, sizeof(Meta))
     s = op_clone(&held, x, code, False)
     try:
-        result = reduce_to(y, &held, mask, keepdim, kid, out, code, 0, empty)
+        result = reduce_cast(y, &held, mask, keepdim, kid, out, code, empty)
     finally:
         meta_clear(&held)
     return result
@@ -408,17 +419,18 @@ cdef Storage reduce_cast(Meta* y, Meta* x, uint64_t mask, bint keepdim, int kid,
 
 cdef Storage op_sum(Meta* y, Meta* x, uint64_t mask, bint keepdim, int dtype):
     cdef int code = dtype if dtype >= 0 else INT64 if is_integral(x.dtype) else x.dtype
-    return reduce_cast(y, x, mask, keepdim, H_SUM, AS_SUM if is_float(code) else AS_INTEGER, code, 0)
+    return reduce_cast(y, x, mask, keepdim, H_SUM, AS_INTEGER if is_integral(code) else AS_SUM, code, 0)
 
 
 cdef Storage op_prod(Meta* y, Meta* x, uint64_t mask, bint keepdim, int dtype):
     cdef int code = dtype if dtype >= 0 else INT64 if is_integral(x.dtype) else x.dtype
-    return reduce_cast(y, x, mask, keepdim, H_PROD, AS_SUM if is_float(code) else AS_INTEGER, code, 1)
+    return reduce_cast(y, x, mask, keepdim, H_PROD,
+                       AS_SUM if is_float(code) else AS_PARTS if is_complex(code) else AS_INTEGER, code, 1)
 
 
 cdef Storage op_mean(Meta* y, Meta* x, uint64_t mask, bint keepdim, int dtype):
     cdef int code = dtype if dtype >= 0 else x.dtype
-    if not is_float(code):
+    if is_integral(code):
         raise RuntimeError(f"mean: a floating point dtype is wanted, got {name_of(code)}: convert the input or give dtype=")
     return reduce_cast(y, x, mask, keepdim, H_SUM, AS_MEAN, code, NAN)
 
@@ -441,11 +453,13 @@ cdef int check_not_empty(str op, Meta* x, uint64_t mask) except -1:
 
 
 cdef Storage op_amax(Meta* y, Meta* x, uint64_t mask, bint keepdim):
+    check_kernel("amax", H_MAX, x.dtype)
     check_not_empty("amax", x, mask)
     return reduce_to(y, x, mask, keepdim, H_MAX, AS_ELEMENT, x.dtype, 0, 0)
 
 
 cdef Storage op_amin(Meta* y, Meta* x, uint64_t mask, bint keepdim):
+    check_kernel("amin", H_MIN, x.dtype)
     check_not_empty("amin", x, mask)
     return reduce_to(y, x, mask, keepdim, H_MIN, AS_ELEMENT, x.dtype, 0, 0)
 
@@ -453,6 +467,7 @@ cdef Storage op_amin(Meta* y, Meta* x, uint64_t mask, bint keepdim):
 cdef int check_arg(str op, Meta* x, uint64_t mask) except -1:
     if x.dtype == BOOL:
         raise RuntimeError(f"{op}: bool input is not supported: convert it to an integer first")
+    check_kernel(op, H_ARGMAX, x.dtype)
     return check_not_empty(op, x, mask)
 
 
@@ -472,6 +487,7 @@ cdef tuple extreme_dim(str op, Meta* y, Meta* index, Meta* x, int64_t dim, bint 
     cdef int64_t sizes[MAXDIM]
     cdef int ndim
     cdef uint64_t mask = <uint64_t> 1 << dim if x.ndim else 0
+    check_kernel(op, kid, x.dtype)
     check_not_empty(op, x, mask)
     reduced_shape(x, mask, keepdim, &ndim, sizes)
     values = allocate_contig(y, ndim, sizes, x.dtype)
@@ -504,29 +520,45 @@ cdef tuple op_min_dim(Meta* y, Meta* index, Meta* x, int64_t dim, bint keepdim):
 
 
 cdef Storage op_any(Meta* y, Meta* x, uint64_t mask, bint keepdim):
-    return reduce_to(y, x, mask, keepdim, H_ANY, AS_TRUTH, UINT8 if x.dtype == UINT8 else BOOL, 0, 0)
+    return truth_of(y, x, mask, keepdim, H_ANY, 0)
 
 
 cdef Storage op_all(Meta* y, Meta* x, uint64_t mask, bint keepdim):
-    return reduce_to(y, x, mask, keepdim, H_ALL, AS_TRUTH, UINT8 if x.dtype == UINT8 else BOOL, 0, 1)
+    return truth_of(y, x, mask, keepdim, H_ALL, 1)
 
 
 # ---- moments and norms
 
 cdef Storage op_var(Meta* y, Meta* x, uint64_t mask, double correction, bint keepdim):
+    if is_complex(x.dtype):
+        return spread_of_parts(y, x, mask, correction, keepdim)
     if not is_float(x.dtype):
         raise RuntimeError(f"var: a floating point dtype is wanted, got {name_of(x.dtype)}")
     return reduce_to(y, x, mask, keepdim, H_VAR, AS_VAR, x.dtype, correction, NAN)
 
 
 cdef Storage op_std(Meta* y, Meta* x, uint64_t mask, double correction, bint keepdim):
+    cdef Storage s
+    if is_complex(x.dtype):
+        s = spread_of_parts(y, x, mask, correction, keepdim)
+        take_roots(y)
+        return s
     if not is_float(x.dtype):
         raise RuntimeError(f"std: a floating point dtype is wanted, got {name_of(x.dtype)}")
     return reduce_to(y, x, mask, keepdim, H_VAR, AS_STD, x.dtype, correction, NAN)
 
 
 cdef Storage op_norm(Meta* y, Meta* x, double p, uint64_t mask, bint keepdim):
+    cdef Meta held
+    cdef Storage s
     cdef int d
+    if is_complex(x.dtype):
+        memset(&held, 0, sizeof(Meta))
+        s = modulus(&held, x)
+        try:
+            return op_norm(y, &held, p, mask, keepdim)
+        finally:
+            meta_clear(&held)
     if not is_float(x.dtype):
         raise RuntimeError(f"norm: a floating point dtype is wanted, got {name_of(x.dtype)}")
     if p < 0 or p == INFINITY:
@@ -546,6 +578,7 @@ cdef Storage op_norm(Meta* y, Meta* x, double p, uint64_t mask, bint keepdim):
 cdef Storage op_logsumexp(Meta* y, Meta* x, uint64_t mask, bint keepdim):
     cdef Meta held
     cdef Storage s, result
+    check_kernel("logsumexp", H_MAX, x.dtype)
     if is_float(x.dtype):
         return reduce_to(y, x, mask, keepdim, H_SUMEXP, AS_LOGSUMEXP, x.dtype, 0, -INFINITY)
     memset(&held, 0, sizeof(Meta))

@@ -51,11 +51,13 @@ cdef Storage running(str op, int kid, Meta* y, Meta* x, int64_t dim, int dtype, 
         raise NotImplementedError(f"{op} is not implemented for a result of dtype bool")
     # an integer's width changes inside the kernel
     inner = x.dtype if is_integral(x.dtype) and is_integral(code) else code
-    inner = scan_code(op, kid, inner)
+    inner = inner if is_complex(inner) else scan_code(op, kid, inner)
     memset(&held, 0, sizeof(Meta))
     memset(&wide, 0, sizeof(Meta))
     s = scan_clone(&held, x, inner)
     try:
+        if is_complex(inner) and kid == H_CUMSUM:
+            return scan_parts(kid, y, &held, dim, reverse)
         memory = allocate_contig(&wide, x.ndim, x.sizes, INT64 if is_integral(inner) else inner)
         scan_into(kid, &wide, &held, NULL, dim, reverse)
         if wide.dtype == code:

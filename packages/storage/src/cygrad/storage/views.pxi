@@ -337,3 +337,37 @@ cdef int view_as_strided(Meta* y, const Meta* x, Storage s, int nd, const int64_
             f"as_strided: sizes {listed(nd, sizes)}, strides {listed(nd, strides)} and storage offset {offset} reach out "
             f"of bounds for a storage of {s.nbytes} bytes ({s.nbytes // item} elements of {dtype_object(x.dtype)!r})")
     return meta_strided(y, nd, sizes, strides, x.dtype, s.ptr + offset * item)
+
+
+# ---- complex numbers and their parts
+
+cdef int view_parts(Meta* y, const Meta* x) except -1:
+    cdef int64_t sizes[MAXDIM + 1]
+    cdef int64_t strides[MAXDIM + 1]
+    cdef int d
+    if not is_complex(x.dtype):
+        raise RuntimeError(f"view_as_real is only supported for complex tensors, got {dtype_object(x.dtype)!r}")
+    for d in range(x.ndim):
+        sizes[d], strides[d] = x.sizes[d], 2 * x.strides[d]
+    sizes[x.ndim], strides[x.ndim] = 2, 1
+    return meta_strided(y, x.ndim + 1, sizes, strides, real_of(x.dtype), x.data)
+
+
+cdef int view_whole(Meta* y, const Meta* x) except -1:
+    cdef int64_t strides[MAXDIM]
+    cdef int d, last = x.ndim - 1
+    cdef bint even = True
+    if x.dtype != FLOAT32 and x.dtype != FLOAT64:
+        raise RuntimeError(f"view_as_complex is only supported for float32 and float64 tensors, got {dtype_object(x.dtype)!r}")
+    if last < 0 or x.sizes[last] != 2:
+        raise RuntimeError(f"view_as_complex: the last dimension must have size 2, got shape {listed(x.ndim, x.sizes)}")
+    if x.strides[last] != 1:
+        raise RuntimeError(f"view_as_complex: the last dimension must have stride 1, got strides {listed(x.ndim, x.strides)}")
+    for d in range(last):
+        even = even and (x.strides[d] % 2 == 0 or x.sizes[d] <= 1)
+        strides[d] = x.strides[d] // 2
+    if not even:
+        raise RuntimeError(f"view_as_complex: all strides but the last must be divisible by 2, got {listed(x.ndim, x.strides)}")
+    if <uint64_t>x.data % (2 * ITEMSIZE[x.dtype]):
+        raise RuntimeError("view_as_complex: the storage offset must be divisible by 2")
+    return meta_strided(y, last, x.sizes, strides, complex_of(x.dtype), x.data)

@@ -133,6 +133,7 @@ def publish(place, namespace):
 
 # Every module of compositions, each on a line of its own.
 from . import (
+    complex_numbers,
     counts,
     creating,
     differences,

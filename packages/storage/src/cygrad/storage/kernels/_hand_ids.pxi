@@ -30,6 +30,7 @@ cdef enum:
     H_DOT                  # Loop: p[0] points to the accumulator
     H_MM                   # MatMul, integer types
     H_ADD_AT               # Loop: dst[i] += src[i]
+    H_MODULUS              # Loop: absolute values of complex numbers
     H_MT_RENEW             # the state of the random generator; column float32, as the next two
     H_UNIT_FLOATS
     H_NORMAL_PAIRS

@@ -243,6 +243,7 @@ def table_text(rows):
             kinds |= sum(16 << i for i, p in enumerate(row.inputs) if p.type == "mask")
             lines.append(f"    {o}.kinds = {kinds}")
             lines.append(f"    {o}.out_bool = {int(row.out == 'bool')}")
+            lines.append(f"    {o}.out_real = {int(row.out == 'real')}")
             if row.guard:
                 words = " | ".join("GUARD_" + word.upper() for word in row.guard.split())
                 lines.append(f"    {o}.guard = {words}")
@@ -559,7 +560,7 @@ def write_autograd(out_dir, source_dir):
     return [write_if_changed(out / name, text) for name, text in files.items()]
 
 
-SOURCES = ("formulas.pxi", "formulas_reduce.pxi", "slices.pxi")
+SOURCES = ("formulas.pxi", "formulas_complex.pxi", "formulas_reduce.pxi", "slices.pxi")
 
 
 def formulas(source):

@@ -1,6 +1,7 @@
 """Rules that every row of the op table keeps; the first breach raises `TableError` with file, row and reason."""
 import ast
 
+from .complexes import COMPLEX_TYPES, complex_formula, element
 from .parse import NAMESPACES, OUT_FORMS, calls_in, names_in
 from .scalar import KINDS, PRIMITIVES, NotScalar, forward_kernel, gradient_kernel, kernels, row_types
 
@@ -40,8 +41,8 @@ def check_words(rows, row):
     for word in set(row.api) & set(NAMESPACES):
         if not row.name.startswith(word + "_"):
             row.fail(f"api {word!r} wants a row whose name begins with {word}_")
-    if row.out not in (None, "bool"):
-        row.fail(f"out is 'bool' or absent, got {row.out!r}")
+    if row.out not in (None, "bool", "real"):
+        row.fail(f"out is 'bool', 'real' or absent, got {row.out!r}")
     if not row.doc.strip() or "\n" in row.doc:
         row.fail("doc is one line of text")
     for word in set(row.api) - API:
@@ -103,13 +104,15 @@ def check_scalar(rows, row):
     for p in row.params:
         if p.type not in ("t", "tn", "n", "mask", "float", "number", "int", "flag"):
             row.fail(f"a pointwise row cannot take the {p.type} {p.name!r}")
-    kinds = {t.kind for t in row_types(row)}
+    kinds = {t.kind for t in row_types(row)} | ({"complex"} & set(row.types.split()))
     for kind in set(row.fwd) - kinds - {""}:
         row.fail(f"fwd_{kind} is never used: types = {row.types!r} has no {kind}")
     try:
         forward = forward_kernel(row)
         for t in forward.types:
             forward.reading(rows, t)
+        for t in COMPLEX_TYPES if complex_formula(forward) else ():
+            element(forward, t)
         for name in row.grad if row.fused else ():
             kernel = gradient_kernel(row, name)
             for t in kernel.types:
@@ -117,14 +120,14 @@ def check_scalar(rows, row):
     except (NotScalar, SyntaxError, ArithmeticError) as error:
         row.fail(str(error))
     check_no_cycle(rows, row, (row.name,))
-    for name in {n for formula in row.fwd.values() for n in calls_in(formula)} - {"where", "conj"}:
+    for name in {n for kind, f in row.fwd.items() if kind != "complex" for n in calls_in(f)} - {"where", "conj"}:
         elsewhere = PRIMITIVES[name].rare > row.rare if is_primitive(name) else rows[name].rare != row.rare
         if elsewhere:
             row.fail(f"{name!r} is compiled in the other group of kernels")
 
 
 def check_no_cycle(rows, row, path):
-    for formula in row.fwd.values():
+    for formula in (f for kind, f in row.fwd.items() if kind != "complex"):      # which calls no rows
         for node in ast.walk(ast.parse(formula)):
             name = node.func.id if isinstance(node, ast.Call) else None
             if name in path and name in rows and not is_primitive(name):

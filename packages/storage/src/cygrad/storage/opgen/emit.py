@@ -3,6 +3,8 @@ import hashlib
 from pathlib import Path
 
 from .check import check
+from .complexes import COMPLEX_TYPES, complex_formula, complex_text
+from .complexes import loop_text as complex_loop
 from .parse import TABLE, load
 from .scalar import ELEMENT_TYPES, PRIMITIVES, kernels
 
@@ -182,7 +184,7 @@ def names_text(found):
     lines += [f'    "{k.name}": ({i}, {tuple(n for n, _ in k.operands)!r}, {k.attrs!r}),' for i, k in enumerate(found)]
     lines += ["}", f"cdef uint32_t[{len(found)}] DECLARED"]
     for k in found:
-        codes = [*(t.code for t in k.types), *k.adapted]
+        codes = [*(t.code for t in k.types), *k.adapted, *(t.code for t in COMPLEX_TYPES if complex_formula(k))]
         lines.append(f"DECLARED[{k.id}] = " + " | ".join(f"1 << {code}" for code in codes))
     return "\n".join(lines) + "\n"
 
@@ -222,6 +224,7 @@ def write_storage(out_dir):
         write_if_changed(out / "pointwise_through.h", through_text(found)),
         write_if_changed(out / "special_loops.pxi", pointwise_text(rows, found, rare=True)),
         write_if_changed(out / "special_through.h", through_text(found, rare=True)),
+        write_if_changed(out / "complex_rows.h", complex_text(found)),
     ]
 
 
@@ -240,4 +243,5 @@ def show(name):
                 parts += [element_text(rows, kernel, t), loop_text(rows, kernel, t)]
             else:
                 parts.append(f"# {t.name}: the loop of {names[kernel.name, t.name]}\n")
+        parts += [complex_loop(kernel, t) for t in COMPLEX_TYPES if complex_formula(kernel)]
     return "\n".join(parts)

@@ -7,12 +7,13 @@ A row (see CONTRIBUTING.md for a walk through one)::
     types   = "float"            # dtypes it has kernels for: float | int (bool and integers) | integer (no bool) |
                                  # number (no bool) | all,
                                  # and "complex" beside one of them
-    out     = "bool"             # dtype of the result when it is not that of the inputs
+    out     = "bool"             # dtype of the result when it is not that of the inputs; "real": that of the parts of a
+                                 # complex number
     promote = "x"                # the result has x's dtype (default: PyTorch's promotion over all tensors); "alike":
                                  # all tensors have one dtype, integers do not become floats; "number": as beside an
                                  # int, so bool becomes int64
     layout  = "contiguous"       # pointwise: the result is row-major (default: in the inputs' common layout)
-    fwd     = "1 / (1 + exp(-x))"  # pointwise: one formula an element; fwd_bool / fwd_int: another one for these dtypes
+    fwd     = "1 / (1 + exp(-x))"  # pointwise: one formula an element; fwd_bool, fwd_int, fwd_complex: others
     kernel  = "sum"              # or: the hand-written storage function op_sum
     meta    = "transpose"        # or: the view rule view_transpose; shares storage
     tensor  = "sqrt(var(x))"     # or: made of other rows; records their nodes
@@ -58,7 +59,8 @@ NAMESPACES = ("linalg", "special", "fft")
 TENSOR_TYPES = ("t", "tn", "n", "mask", "tensors", "index")
 ARG_TYPES = ("int", "float", "number", "flag", "dim", "dims", "axis", "axes", "ints", "dtype", "castto", "str")
 OUT_FORMS = ("out", "out_same", "out_typed")
-KEYS = {"sig", "types", "out", "promote", "fwd", "fwd_bool", "fwd_int", "kernel", "meta", "tensor", "grad", "nondiff",
+KEYS = {"sig", "types", "out", "promote", "fwd", "fwd_bool", "fwd_int", "fwd_complex",
+        "kernel", "meta", "tensor", "grad", "nondiff",
         "node", "py", "api", "doc", "test", "alpha", "hand", "guard", "refusal", "layout", "overload", "returns",
         "alias", "fused"}
 
@@ -201,7 +203,7 @@ def parse_row(name, file, raw):
     if len(bodies) != 1:
         fail(f"exactly one of fwd, kernel, meta, tensor, hand is wanted, got {bodies}")
     params, outputs = parse_sig(raw["sig"], fail)
-    fwd = {k[4:]: raw[k] for k in ("fwd", "fwd_bool", "fwd_int") if k in raw}
+    fwd = {k[4:]: raw[k] for k in ("fwd", "fwd_bool", "fwd_int", "fwd_complex") if k in raw}
     default_api = "function method inplace out" if fwd else "function method"
     optional = ("out", "promote", "kernel", "meta", "tensor", "hand", "nondiff", "alpha", "guard", "refusal",
                 "layout", "overload", "returns")

@@ -25,7 +25,8 @@ def helper_signatures(source):
         types = [C_TYPES.get(" ".join(a.split()[:-1])) for a in args.split(",")]
         if None not in types:
             found[name] = ("T" if kind == "Tensor" else "D", types)
-    aliases = {"reshape": "op_reshape", "t": "op_t", "sum_to": "sum_to_dims", "as_strided": "op_as_strided"}
+    aliases = {"reshape": "op_reshape", "t": "op_t", "sum_to": "sum_to_dims", "as_strided": "op_as_strided",
+               "conj": "conj_of", "real": "real_of_tensor"}
     return {name: (name, *sig) for name, sig in found.items()} | {
         name: (target, *found[target]) for name, target in aliases.items() if target in found}
 
@@ -100,8 +101,6 @@ class TensorReading:
                 self.row.fail("sizes() takes the input whose gradient the formula is")
             self.uses_sizes = True
             return "&d_x", "Z"
-        if name == "conj" and name not in self.rows:         # no complex types yet
-            return self.expression(args[0])
         values = [self.expression(a) for a in args]
         if name in self.helpers:
             target, result, types = self.helpers[name]
