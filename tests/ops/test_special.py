@@ -115,7 +115,7 @@ LIMITS = {
     "log_ndtr": ([-inf, inf, -1e10], [-inf, 0.0, -5e19]),
     "entr": ([-1.0, -inf, 0.0, 1.0, inf], [-inf, -inf, 0.0, 0.0, -inf]),
     "digamma": ([0.0, -0.0, -1.0, -inf, inf], [-inf, inf, nan, nan, inf]),
-    "polygamma 1": ([0.0, -2.0, inf], [inf, inf, 0.0]),
+    "polygamma 1": ([0.0, inf], [inf, 0.0]),
     "lgamma": ([0.0, -1.0, inf, 1.0, 2.0], [inf, inf, inf, 0.0, 0.0]),
     "i0": ([0.0, inf, -inf], [1.0, nan, nan]),
     "i0e": ([0.0, inf], [1.0, 0.0]),

@@ -153,7 +153,9 @@ def test_shapes_without_a_second_element(row, shape):
 @pytest.mark.parametrize("row", DIFFERENTIABLE, ids=lambda row: row.name)
 def test_first_and_second_derivative(row):
     """By finite differences, in every input; the second one reads the formula of the first as tensor operations."""
-    values = [leaf(v) if isinstance(v, cygrad.Tensor) and v.is_floating_point() else v for v in sample(row)]
+    derivable = [row.grad.get(p.name) != "underivable(g)" for p in row.params]
+    values = [leaf(v) if isinstance(v, cygrad.Tensor) and v.is_floating_point() and yes else v
+              for v, yes in zip(sample(row), derivable, strict=False)]
     function = call(row)
     if not {"function", "method", "special"} & set(row.api):
         function = lambda x, *rest: getattr(x.clone(), row.name + "_")(*rest)  # noqa: E731

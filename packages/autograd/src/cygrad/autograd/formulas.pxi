@@ -60,6 +60,11 @@ cdef double positive_count(const Dims* d, uint64_t mask) noexcept:
     return c if c else 1
 
 
+cdef Tensor underivable(Tensor g):
+    """In place of a derivative that is no function here."""
+    raise RuntimeError("the derivative of igamma, igammac and zeta in their first argument is not implemented")
+
+
 cdef Tensor zeros_of(int nd, const int64_t* sizes, int code):
     cdef Tensor y = tensor_new()
     adopt(y, ops.op_full(&y.m, nd, sizes, 0.0, code))

@@ -205,13 +205,18 @@ static double vm_digamma_f64(double x) {
 }
 SP_UNARY(digamma)
 
-/* The n-th derivative of digamma, DLMF 25.11.12. */
+/* The n-th derivative of digamma, DLMF 25.11.12. At the poles of the first one PyTorch gives what its reflection formula
+   does in working precision, a huge number; so do we. */
+#define SP_POLE(T, f, pi, x) { T s_ = sin##f((T)pi * x); return (T)pi * (T)pi / (s_ * s_); }
 static double vm_polygamma_f64(double x, double n) {
     if (n == 0) return vm_digamma_f64(x);
-    if (n == 1 && x == -INFINITY) return NAN;
+    if (n == 1 && x < 0 && x == floor(x)) SP_POLE(double, , SP_PI, x)
     return (fmod(n, 2) == 0 ? -1 : 1) * tgamma(n + 1) * vm_zeta_f64(n + 1, x);
 }
-SP_BINARY(polygamma)
+static inline float vm_polygamma_f32(float x, float n) {
+    if (n == 1 && x < 0 && x == floorf(x)) SP_POLE(float, f, SP_PI, x)
+    return (float)vm_polygamma_f64(x, n);
+}
 
 /* == incomplete gamma functions == */
 
