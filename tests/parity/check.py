@@ -177,7 +177,7 @@ class Checker:
         return difference or self.memory(theirs, ours, their_inputs, our_inputs, ties, exact)
 
     def by_double(self, f, tree, theirs, ours, difference):
-        """None where torch's own double precision agrees with ours: the digits that its float32 loses are no measure."""
+        """None where torch's double precision agrees with ours: the digits that its float32 loses are no measure."""
         if not isinstance(theirs, torch.Tensor) or dtype_name(theirs.dtype) not in ("float16", "bfloat16", "float32"):
             return difference
         doubled, _ = attempt(torch, f.theirs, walk(tree, in_double))
