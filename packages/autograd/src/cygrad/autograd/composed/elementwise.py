@@ -350,5 +350,6 @@ def rsub(input: Tensor, other: Tensor, *, alpha: float = 1) -> Tensor:
 
 
 composed("function", name="clip")(_core.clamp)
+composed("special", name="logsumexp")(_core.logsumexp)
 composed("method", name="clip")(Tensor.__dict__["clamp"])
 composed("method", name="clip_")(Tensor.__dict__["clamp_"])
