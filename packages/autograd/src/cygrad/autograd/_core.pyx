@@ -60,6 +60,7 @@ if _dispatch.table_stamp() != TABLE_STAMP:
 include "formulas.pxi"    # gradients too long for a row of the table
 include "formulas_reduce.pxi"
 include "formulas_complex.pxi"  # gradients of complex numbers
+include "formulas_index.pxi"
 include "slices.pxi"      # gradients of views and of writes through them
 include "accumulate.pxi"  # where gradients meet
 include "engine.pxi"      # backward passes
@@ -67,6 +68,7 @@ include "args.pxi"        # what users may pass: checks and conversions
 include "construct.pxi"   # tensor(), zeros(), from_numpy() and so on
 include "ranges.pxi"      # arange(), linspace(), eye()
 include "indexing.pxi"    # x[...] and x[...] = v
+include "indexed.pxi"     # public calls that read and write through indices, and those that rearrange
 include "calls.pxi"       # public calls whose meaning depends on their arguments
 include "random.pxi"      # random numbers
 include "sorting.pxi"     # search in sorted tensors
@@ -79,11 +81,14 @@ include "entry.pxi"       # backward() and grad()
 include "function.pxi"    # custom Functions
 
 __all__ = [
-    *GENERATED_FUNCTIONS, "Tensor", "allclose", "arange", "as_strided", "as_tensor", "broadcast_to", "can_cast", "cat", "chunk", "clamp",
-    "clone", "conj", "div", "empty", "empty_like", "equal", "eye", "flatten", "from_numpy", "frombuffer", "full", "full_like", "get_default_dtype", "is_complex", "is_floating_point",
-    "is_grad_enabled", "is_tensor", "isclose", "linspace", "manual_seed", "matmul", "max", "min", "movedim", "nonzero", "norm", "numel", "ones",
-    "ones_like", "permute", "pow", "promote_types", "rand", "rand_like", "randint", "randn", "randn_like", "randperm", "reshape", "result_type",
-    "set_default_dtype", "split", "squeeze", "stack", "std", "t", "tensor", "unbind", "var", "where", "zeros", "zeros_like"]
+    *GENERATED_FUNCTIONS, "Tensor", "allclose", "arange", "as_strided", "as_tensor", "broadcast_to", "can_cast",
+    "cat", "chunk", "clamp", "clone", "conj", "div", "empty", "empty_like", "equal", "eye", "flatten", "flip",
+    "from_numpy", "frombuffer", "full", "full_like", "gather", "get_default_dtype", "index_add", "index_put",
+    "is_complex", "is_floating_point", "is_grad_enabled", "is_tensor", "isclose", "linspace", "manual_seed",
+    "masked_scatter", "matmul", "max", "min", "movedim", "nonzero", "norm", "numel", "ones", "ones_like", "permute",
+    "pow", "promote_types", "rand", "rand_like", "randint", "randn", "randn_like", "randperm", "repeat_interleave",
+    "reshape", "result_type", "roll", "scatter", "set_default_dtype", "split", "squeeze", "stack", "std", "t",
+    "tensor", "unbind", "var", "where", "zeros", "zeros_like"]
 
 __all__ += ["bucketize", "randint_like", "searchsorted"]
 __all__ += ["channels_last", "channels_last_3d", "contiguous_format", "empty_strided", "layout", "memory_format", "preserve_format",

@@ -75,6 +75,23 @@ cdef bint as_flag(object v, str name, str arg) except -1:
     wrong_type(v, name, arg, "bool")
 
 
+cdef object as_scalar(object v, str name, str arg):
+    """A Python number, complex ones too, or one of NumPy's, or a tensor of one element."""
+    if isinstance(v, Tensor) and (<Tensor>v).m.ndim == 0:
+        return (<Tensor>v).item()
+    if isinstance(v, (int, float, complex)):
+        return v
+    if isinstance(v, np_type("number")):
+        return v.item()
+    wrong_type(v, name, arg, "a number")
+
+
+cdef str as_word(object v, str name, str arg):
+    if not isinstance(v, str):
+        wrong_type(v, name, arg, "str")
+    return v
+
+
 cdef int parse_ints(object v, Dims* d, str name, str arg) except -1:
     """A sequence of ints."""
     cdef int64_t i

@@ -112,26 +112,6 @@ def norm(input=REQUIRED, p="fro", dim=None, keepdim=False, out=None, dtype=None)
                         out)
 
 
-def where(condition=REQUIRED, input=None, other=None):
-    """`input` where `condition` holds, `other` elsewhere; with the condition alone, the indices where it holds."""
-    cdef Tensor c = as_tensor_arg(condition, "where", "condition"), a, b
-    if input is None and other is None:
-        return places(c)
-    if isinstance(input, Tensor):
-        a = <Tensor>input
-        b = as_operand(other, a, OP_WHERE, "where", "other")
-    elif isinstance(other, Tensor):
-        b = <Tensor>other
-        a = as_operand(input, b, OP_WHERE, "where", "input")
-    else:
-        a = plain_number(input, "where", "input")
-        b = plain_number(other, "where", "other")
-    if c.m.dtype != BOOL:
-        raise RuntimeError("where(): expected condition to be a boolean tensor, but got a tensor with dtype "
-                           f"{dtype_object(c.m.dtype)} and shape {list(shape_tuple(&c.m))}")
-    return op_where(c, a, b)
-
-
 cdef Tensor plain_number(object v, str name, str arg):
     """A number with no tensor beside it."""
     if not isinstance(v, (int, float, complex)):
@@ -513,17 +493,6 @@ def broadcast_to(input=REQUIRED, size=REQUIRED):
     cdef Dims d
     parse_ints(size, &d, "broadcast_to", "size")
     return op_expand_to(x, &d)
-
-
-def nonzero(input=REQUIRED, *, as_tuple=False):
-    """Indices of the nonzero elements, one row each; with `as_tuple`, one index tensor a dimension."""
-    cdef Tensor x = as_tensor_arg(input, "nonzero", "input")
-    return places(x) if as_flag(as_tuple, "nonzero", "as_tuple") else op_nonzero_rows(x)
-
-
-cdef tuple places(Tensor x):
-    """One index tensor a dimension; a 0-d tensor counts as a vector of one element."""
-    return op_unbind(op_nonzero_rows(x if x.m.ndim else op_unsqueeze(x, 0)), 1)
 
 
 def clone(input=REQUIRED, *, memory_format=None):

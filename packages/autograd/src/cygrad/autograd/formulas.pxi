@@ -273,11 +273,6 @@ cdef Tensor gather_backward(Tensor g, const Dims* sizes, int64_t dim, Tensor ind
     return op_scatter_add(zeros_of(sizes.n, sizes.v, g.m.dtype), dim, index, g)
 
 
-cdef Tensor scatter_clear(Tensor g, int64_t dim, Tensor index):
-    """g with the overwritten places set to 0."""
-    return op_scatter(g, dim, index, zeros_of(index.m.ndim, index.m.sizes, g.m.dtype))
-
-
 cdef Tensor value_select_backward(Tensor g, const Dims* sizes, int64_t dim, Tensor index, bint keepdim):
     if sizes.n == 0:
         return g

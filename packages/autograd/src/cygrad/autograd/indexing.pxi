@@ -6,23 +6,25 @@ cdef bint is_index_list(object k):
 
 
 cdef Tensor index_tensor(object k):
-    """A list, array or tensor as an index: int64 or bool."""
+    """A list, array or tensor as an index: int64, int32 or bool. Data, unlike tensors, may be of any numbers."""
     cdef Tensor t
     if isinstance(k, Tensor):
         t = <Tensor>k
     elif isinstance(k, np_type("ndarray")):
-        t = tensor(k)
+        if k.dtype.kind not in "biufc":
+            raise TypeError(f"an index is of integers or bools, not an array of {k.dtype.type.__name__}")
+        t = tensor(k if k.dtype.kind == "b" or k.dtype == "uint8" else k.astype("int64"))
     else:
         t = from_sequence(k, -1 if len(k) else INT64)
-    if t.m.dtype == BOOL or t.m.dtype == INT64:
-        return t
+        if t.m.dtype != BOOL and t.m.dtype != UINT8:
+            t = cast_data(t, INT64)
     if t.m.dtype == UINT8:
         import warnings
         warnings.warn("indexing with dtype torch.uint8, which counts as a mask, is deprecated: use a dtype "
                       "torch.bool", UserWarning, stacklevel=1)
         return cast_data(t, BOOL)
-    if is_integral(t.m.dtype):
-        return cast_data(t, INT64)
+    if t.m.dtype == BOOL or t.m.dtype == INT64 or t.m.dtype == INT32:
+        return t
     raise IndexError(f"tensors used as indices must be long, int, byte or bool tensors, got {dtype_object(t.m.dtype)} "
                      f"of shape {list(shape_tuple(&t.m))}")
 
@@ -74,7 +76,10 @@ cdef Tensor basic_index(Tensor x, object key, list tensors):
                 x = select_checked(x, dim, ops.item(&(<Tensor>k).m), dropped)
                 dropped += 1
             elif (<Tensor>k).m.dtype == BOOL:
-                x = place_mask(x, tensors, &dim, <Tensor>k)
+                if len(entries) == 1 and (<Tensor>k).m.ndim and meta_same_shape(&(<Tensor>k).m, &x.m):
+                    tensors.append(k)          # one pass over both, without positions in between
+                else:
+                    x = place_mask(x, tensors, &dim, <Tensor>k)
             else:
                 put_index(tensors, dim, <Tensor>k)
                 dim += 1
@@ -246,10 +251,19 @@ cdef int set_item(Tensor x, object key, object value) except -1:
     if not tensors:
         copy_in(y, v)
         return 0
-    if v.m.numel == 1 and v.m.dtype != x.m.dtype and one_mask(key):
-        v = op_cast(v, x.m.dtype)
-    put_in(y, tensors, v, False)
+    put_in(y, tensors, value_of_mask(x, key, v), False)
     return 0
+
+
+cdef Tensor value_of_mask(Tensor x, object key, Tensor v):
+    """One value written under a mask, which is a masked_fill: any dtype is converted, but a mask of bytes refused."""
+    cdef list entries
+    if v.m.numel != 1:
+        return v
+    entries = [k for k in (key if isinstance(key, (tuple, list)) else (key,)) if isinstance(k, Tensor) or is_index_list(k)]
+    if len(entries) == 1 and isinstance(entries[0], Tensor) and (<Tensor>entries[0]).m.dtype == UINT8:
+        raise RuntimeError("masked_fill_ only supports boolean masks, but got mask with dtype unsigned char")
+    return op_cast(v, x.m.dtype) if v.m.dtype != x.m.dtype and one_mask(key) else v
 
 
 cdef bint one_mask(object key):
@@ -341,7 +355,8 @@ cdef int bw_index(Node n, Tensor g) except -1:
     cdef Dims d
     if wanted(n, 0):
         edge_sizes(n, 0, &d)
-        pass_grad(n, 0, op_index_put(zeros_of(d.n, d.v, g.m.dtype), n.rest, g, True))
+        repeats = len(n.rest) > 1 or (<Tensor>n.rest[0]).m.dtype != BOOL
+        pass_grad(n, 0, op_index_put(zeros_of(d.n, d.v, g.m.dtype), n.rest, g, repeats))
     return 0
 
 
@@ -364,6 +379,10 @@ cdef int put_in(Tensor x, list tensors, Tensor v, bint accumulate) except -1:
                            f"{dtype_object(x.m.dtype)} for the destination and "
                            f"{dtype_object(v.m.dtype)} for the source.")
     check_in_place(x, recorded)
+    refuse_overlap(x, v)
+    for t in tensors:
+        if t is not None and not ((<Tensor>t).m.dtype == BOOL and v.m.numel == 1):     # that is a masked_fill
+            refuse_overlap(x, <Tensor>t)
     before = history_alias(x, False) if recorded else None
     ops.index_put_into(&x.m, at, count, &v.m, accumulate)
     bump(x, OP_INDEX_PUT)

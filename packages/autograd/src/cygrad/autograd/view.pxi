@@ -41,6 +41,17 @@ cdef int check_in_place(Tensor x, bint recorded) except -1:
     return check_history(x, recorded)
 
 
+cdef int refuse_overlap(Tensor x, Tensor t) except -1:
+    """An index or a source in the memory of the tensor written to has no defined meaning; where the layouts leave that
+    open, storage copies it first."""
+    if x.mem is t.mem and x.m.flags & t.m.flags & DENSE and may_share_memory(&x.m, &t.m):
+        raise RuntimeError(
+            f"unsupported operation: some elements of the input tensor (shape {list(shape_tuple(&t.m))}) and of the written-to "
+            f"tensor (shape {list(shape_tuple(&x.m))}) refer to a single memory location. Please clone() the tensor before "
+            "performing the operation.")
+    return 0
+
+
 cdef int check_history(Tensor x, bint recorded) except -1:
     """Whether the graph of x allows a write."""
     if not recording():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import cygrad
@@ -19,6 +20,7 @@ __all__ = [
     "log_softmax",
     "mse_loss",
     "nll_loss",
+    "pad",
     "relu",
     "relu_",
     "sigmoid",
@@ -65,6 +67,29 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 # ---- activations -------------------------------------------------------------------------------------------------
+def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
+    """Put more elements at both ends of the last dimensions.
+
+    Parameters
+    ----------
+    input : Tensor
+    pad : sequence of int
+        How many before and behind in the last dimension, then in the one before it, and so on; negative ones cut off.
+    mode : {"constant"}
+        All have one value.
+    value : number, optional
+        0 by default.
+
+    Raises
+    ------
+    NotImplementedError
+        The mode is another one.
+    """
+    if mode != "constant":
+        raise NotImplementedError(f"pad(): the mode {mode!r} is not there; the modes are: 'constant'")
+    return cygrad.constant_pad_nd(input, tuple(pad), 0 if value is None else value)
+
+
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """Return ``max(input, 0)``, element by element; with `inplace` written over the input."""
     _require_tensor("relu", "input", input)

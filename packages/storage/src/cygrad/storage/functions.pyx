@@ -7,10 +7,10 @@ from cygrad.storage.core cimport MAXDIM, Meta, Storage, dtype_code, wrap_dim
 from cygrad.storage.ops cimport (
     Generator, bernoulli_into, index_add_into, index_put_into, normal_into, op_addmm, op_all, op_amax, op_amin,
     op_any, op_arange, op_argmax, op_argmin, op_bmm, op_cast, op_cat, op_cumsum, op_dot, op_eye, op_full, op_gather,
-    op_index, op_index_add, op_index_select, op_linspace, op_log_softmax, op_log_softmax_backward, op_logsumexp,
+    op_clone, op_index, op_index_select, op_linspace, op_log_softmax, op_log_softmax_backward, op_logsumexp,
     op_masked_select, op_max_dim, op_mean, op_min_dim, op_mm, op_mv, op_nonzero, op_norm, op_prod, op_randperm,
-    op_scatter, op_scatter_add, op_softmax, op_softmax_backward, op_std, op_sum, op_var, random_into, scatter_into,
-    uniform_into)
+    op_softmax, op_softmax_backward, op_std, op_sum, op_var, random_into, scatter_add_into,
+    scatter_into, uniform_into)
 
 include "abi.pxi"
 
@@ -310,11 +310,15 @@ def index_select(Array x not None, dim, Array index not None):
     return y
 
 
+cdef Array copy_of(Array x):
+    cdef Array y = new_array()
+    y.storage = op_clone(&y.m, &x.m, -1, True)
+    return y
+
+
 def index_add(Array x not None, dim, Array index not None, Array src not None):
     """A copy with slices added."""
-    cdef Array y = new_array()
-    y.storage = op_index_add(&y.m, &x.m, wrap_dim(dim, x.m.ndim), &index.m, &src.m)
-    return y
+    return index_add_(copy_of(x), dim, index, src)
 
 
 def index_add_(Array x not None, dim, Array index not None, Array src not None):
@@ -333,17 +337,15 @@ def gather(Array x not None, dim, Array index not None):
 
 def scatter(Array x not None, dim, Array index not None, Array src not None, bint add=False):
     """A copy with the elements of `src` written, or added, where `index` says."""
-    cdef Array y = new_array()
-    if add:
-        y.storage = op_scatter_add(&y.m, &x.m, wrap_dim(dim, x.m.ndim), &index.m, &src.m)
-    else:
-        y.storage = op_scatter(&y.m, &x.m, wrap_dim(dim, x.m.ndim), &index.m, &src.m)
-    return y
+    return scatter_(copy_of(x), dim, index, src, add)
 
 
 def scatter_(Array x not None, dim, Array index not None, Array src not None, bint add=False):
     """The elements of `src` written, or added, where `index` says."""
-    scatter_into(&x.m, wrap_dim(dim, x.m.ndim), &index.m, &src.m, add)
+    if add:
+        scatter_add_into(&x.m, wrap_dim(dim, x.m.ndim), &index.m, &src.m)
+    else:
+        scatter_into(&x.m, wrap_dim(dim, x.m.ndim), &index.m, &src.m)
     x.storage.version += 1
     return x
 

@@ -200,6 +200,11 @@ cdef int meta_joint(Meta* y, Meta** ops, int n, int ndim, const int64_t* sizes, 
         set_flags(y)
         return 0
     stride_order(ops, n, ndim, sizes, order)
+    rowmajor = True
+    for i in range(ndim):
+        rowmajor &= order[i] == ndim - 1 - i
+    if rowmajor:
+        return 0
     for i in range(ndim):
         y.strides[order[i]] = stride
         stride *= sizes[order[i]]        # 0 once a size is 0, as in PyTorch

@@ -84,18 +84,36 @@ cdef object blas()                                           # the library, as c
 cdef Storage op_cat(Meta* y, Meta** xs, int n, int64_t dim)
 cdef Storage op_index_select(Meta* y, Meta* x, int64_t dim, Meta* index)
 cdef Storage op_gather(Meta* y, Meta* x, int64_t dim, Meta* index)
-cdef Storage op_index_add(Meta* y, Meta* x, int64_t dim, Meta* index, Meta* src)       # the forms below on a copy of x
-cdef Storage op_scatter(Meta* y, Meta* x, int64_t dim, Meta* index, Meta* src)
-cdef Storage op_scatter_add(Meta* y, Meta* x, int64_t dim, Meta* index, Meta* src)
-# x[index] += src, duplicates add up, deterministic
+cdef Storage op_take(Meta* y, Meta* x, Meta* index)                                    # index counts in row-major order
+# The NAME_into functions write into x. Equal indices: sums and the like take all of them, of writes the last one stays,
+# whatever the number of threads. RuntimeError for an x that overlaps itself; values and indices that lie in x's memory
+# are copied first.
 cdef int index_add_into(Meta* x, int64_t dim, Meta* index, Meta* src) except -1
-cdef int scatter_into(Meta* x, int64_t dim, Meta* index, Meta* src, bint add) except -1
-# index[i] NULL: full slice of dim i; int64 or bool (bool only one dim wide; wider masks are expanded by nonzero first)
+cdef int index_copy_into(Meta* x, int64_t dim, Meta* index, Meta* src) except -1
+cdef int index_fill_into(Meta* x, int64_t dim, Meta* index, Meta* value) except -1     # value: one element
+# reduce: prod, mean, amax, amin (scatter also sum); without include_self, what x held where something arrives is lost
+cdef int index_reduce_into(Meta* x, int64_t dim, Meta* index, Meta* src, str reduce, bint include_self) except -1
+cdef int scatter_into(Meta* x, int64_t dim, Meta* index, Meta* src) except -1
+cdef int scatter_fill_into(Meta* x, int64_t dim, Meta* index, Meta* value) except -1
+cdef int scatter_add_into(Meta* x, int64_t dim, Meta* index, Meta* src) except -1
+cdef int scatter_reduce_into(Meta* x, int64_t dim, Meta* index, Meta* src, str reduce, bint include_self) except -1
+cdef int put_into(Meta* x, Meta* index, Meta* src, bint accumulate) except -1
+# index[i] NULL: full slice of dim i; int64, int32 or bool (bool only one dim wide; wider masks are expanded by nonzero
+# first, but for a single mask of x's shape)
 cdef Storage op_index(Meta* y, Meta* x, Meta** index, int n)
 # value broadcasts to x[index]'s shape
 cdef int index_put_into(Meta* x, Meta** index, int n, Meta* value, bint accumulate) except -1
-cdef Storage op_nonzero(Meta* y, Meta* x)                                           # (count, ndim) int64
+cdef Storage op_nonzero(Meta* y, Meta* x)                                           # (count, ndim) int64, column-major
 cdef Storage op_masked_select(Meta* y, Meta* x, Meta* mask)                         # both broadcast
+cdef int masked_scatter_into(Meta* x, Meta* mask, Meta* source) except -1
+
+# ---- arrangement
+cdef Storage op_flip(Meta* y, Meta* x, uint64_t mask)
+cdef Storage op_roll(Meta* y, Meta* x, int64_t shift, int64_t dim)
+cdef Storage op_constant_pad(Meta* y, Meta* x, int n, const int64_t* pad, object value)
+cdef int tril_into(Meta* x, int64_t diagonal) except -1
+cdef int triu_into(Meta* x, int64_t diagonal) except -1
+cdef Storage op_repeat_positions(Meta* y, Meta* repeats, int64_t total)             # i repeats[i] times
 
 # ---- random numbers: PyTorch's CPU generator, number for number
 cdef class Generator:

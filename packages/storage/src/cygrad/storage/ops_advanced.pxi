@@ -1,4 +1,4 @@
-# Advanced indexing: several index tensors at once, with NumPy's layout of the result; masks.
+# Advanced indexing: several index tensors at once, with NumPy's placing of their dimensions.
 
 cdef struct Advanced:
     int first              # result dimension where the index dimensions go
@@ -8,16 +8,16 @@ cdef struct Advanced:
     int nkept
     int64_t kept[MAXDIM]
     int64_t strides[MAXDIM]        # of x, elements
+    int count              # index tensors, and the dimension of x that each indexes
+    int dims[MAXDIM]
+    uint64_t narrow        # bit k: it came as int32
 
 
 cdef Storage open_index(Meta* held, Meta* x, Meta* index, int d):
     """One index as int64: masks become positions. Returns what keeps a converted one alive."""
     cdef Storage s
-    if index.dtype == INT64:
-        meta_like(held, index)
-        return None
-    if index.dtype == INT32:
-        return op_clone(held, index, INT64, False)
+    if index.dtype == INT64 or index.dtype == INT32:
+        return take_index(held, index)
     if index.dtype != BOOL and index.dtype != UINT8:
         raise IndexError(f"tensors used as indices must be int64, int32, uint8 or bool, got {name_of(index.dtype)} for "
                          f"dimension {d}")
@@ -29,43 +29,17 @@ cdef Storage open_index(Meta* held, Meta* x, Meta* index, int d):
     return s
 
 
-cdef void index_strides(int64_t* strides, const Meta* index, int ndim) noexcept nogil:
-    """Element strides of an index broadcast to `ndim` dimensions."""
-    cdef int d, e
-    for d in range(ndim):
-        e = d - ndim + index.ndim
-        strides[d] = 0 if e < 0 or index.sizes[e] == 1 else index.strides[e]
-
-
-cdef bint add_offsets(int64_t* offsets, int64_t n, const Advanced* a, const Meta* index, int64_t size, int64_t step,
-                      int64_t* bad) noexcept nogil:
-    """offsets[i] += index i, wrapped, times step.
-
-    False, and the index in `bad`, at the first one outside [-size, size).
-    """
-    cdef int64_t strides[MAXDIM]
-    cdef int64_t at[MAXDIM]
-    cdef const int64_t* p = <const int64_t*> index.data
-    cdef int64_t i, v
+cdef Storage open_mask(Meta* held, Meta* mask):
+    """The positions under a mask of several dimensions, one index for each."""
+    cdef Meta rows
+    cdef Storage s
     cdef int d
-    index_strides(strides, index, a.ndim)
-    memset(at, 0, sizeof(at))
-    for i in range(n):
-        v = p[0]
-        if v < -size or v >= size:
-            bad[0] = v
-            return False
-        offsets[i] += (v + size if v < 0 else v) * step
-        d = a.ndim - 1
-        while d >= 0:
-            p += strides[d]
-            at[d] += 1
-            if at[d] < a.sizes[d]:
-                break
-            p -= at[d] * strides[d]
-            at[d] = 0
-            d -= 1
-    return True
+    memset(&rows, 0, sizeof(Meta))
+    s = op_nonzero(&rows, mask)
+    for d in range(mask.ndim):
+        view_select(&held[d], &rows, 1, d)
+    meta_clear(&rows)
+    return s
 
 
 cdef int advanced_shape(Advanced* a, Meta* x, Meta** index, int n, Meta* held, list keep) except -1:
@@ -75,16 +49,25 @@ cdef int advanced_shape(Advanced* a, Meta* x, Meta** index, int n, Meta* held, l
     if n > x.ndim:
         raise IndexError(f"too many indices for a tensor of dimension {x.ndim}: got {n}")
     a.nkept = 0
-    for d in range(x.ndim):
+    a.narrow = 0
+    if x.ndim > 1 and is_whole_mask(x, index, n):
+        keep.append(open_mask(held, index[0]))
+        for d in range(x.ndim):
+            opened[d], a.dims[d] = &held[d], d
+        count, lowest, highest = x.ndim, 0, x.ndim - 1
+    for d in range(x.ndim if count == 0 else 0):
         if d < n and index[d] != NULL:
             keep.append(open_index(&held[count], x, index[d], d))
             opened[count] = &held[count]
+            a.dims[count] = d
+            a.narrow |= <uint64_t> (index[d].dtype == INT32) << count
             count += 1
             lowest = d if lowest < 0 else lowest
             highest = d
         else:
             a.kept[a.nkept], a.strides[a.nkept] = x.sizes[d], x.strides[d]
             a.nkept += 1
+    a.count = count
     a.first = lowest if count and highest - lowest + 1 == count else 0
     a.ndim = 0
     if count:
@@ -93,30 +76,22 @@ cdef int advanced_shape(Advanced* a, Meta* x, Meta** index, int n, Meta* held, l
         except RuntimeError:
             shapes = ", ".join([shape_text(opened[d]) for d in range(count)])
             raise IndexError(f"shape mismatch: indexing tensors of shapes {shapes} do not broadcast together") from None
-    return count
+    return 0
 
 
-cdef int64_t* advanced_offsets(const Advanced* a, Meta* x, Meta** index, int n, Meta* held, int64_t* total) except NULL:
-    """Byte offset into x of every index position; IndexError before anything is read or written."""
-    cdef int64_t count = 1, size, bad = 0
-    cdef int64_t* offsets
-    cdef int d, k = 0
-    for d in range(a.ndim):
-        count *= a.sizes[d]
-    offsets = <int64_t*> malloc(count * sizeof(int64_t) + 1)
-    if offsets == NULL:
-        raise MemoryError(f"no memory for {count} offsets of an index")
-    memset(offsets, 0, count * sizeof(int64_t))
+cdef Meta* metas_new(int n) except NULL:
+    cdef Meta* m = <Meta*> malloc((n + 1) * sizeof(Meta))
+    if m == NULL:
+        raise MemoryError()
+    memset(m, 0, (n + 1) * sizeof(Meta))
+    return m
+
+
+cdef void metas_free(Meta* m, int n) noexcept:
+    cdef int d
     for d in range(n):
-        if index[d] == NULL:
-            continue
-        size = x.sizes[d]
-        if not add_offsets(offsets, count, a, &held[k], size, x.strides[d] * ITEMSIZE[x.dtype], &bad):
-            free(offsets)
-            raise IndexError(f"index {bad} is out of bounds for dimension {d} with size {size}")
-        k += 1
-    total[0] = count
-    return offsets
+        meta_clear(&m[d])
+    free(m)
 
 
 cdef int result_shape(const Advanced* a, int64_t* sizes) except -1:
@@ -129,81 +104,125 @@ cdef int result_shape(const Advanced* a, int64_t* sizes) except -1:
     return a.first + a.ndim + after
 
 
-cdef bint index_step(const Advanced* a, const Meta* v, int64_t* step) noexcept:
-    """Whether the index dimensions of v have one common step in elements."""
-    cdef int64_t run = 0
-    cdef bint found = False
+cdef bint is_plain(const Meta* m) noexcept:
+    """Row-major in dimensions of size 1 too, whose strides would shape the result, and not empty."""
+    cdef int64_t stride = 1
     cdef int d
-    step[0] = 0
-    for d in range(a.first + a.ndim - 1, a.first - 1, -1):
-        if v.sizes[d] == 1:
-            continue
-        if not found:
-            found = True
-            step[0] = v.strides[d]
-        elif v.strides[d] != run:
+    for d in range(m.ndim - 1, -1, -1):
+        if m.strides[d] != stride:
             return False
-        run = v.strides[d] * v.sizes[d]
-    return True
+        stride *= m.sizes[d]
+    return m.numel != 0
 
 
-cdef void pick_advanced(Pick* p, const Advanced* a, Meta* v, Meta* x, int64_t step) noexcept:
-    cdef int64_t size = ITEMSIZE[x.dtype]
-    cdef int behind = a.first + a.ndim
-    p.x, p.v, p.dtype = x.data, v.data, x.dtype
-    p.step = step * size
-    pick_dims(&p.before, a.first, a.kept, v.strides, a.strides, size)
-    pick_dims(&p.after, a.nkept - a.first, a.kept + a.first, v.strides + behind, a.strides + a.first, size)
+cdef int result_layout(Meta* y, const Advanced* a, Meta* x, Meta* held) except -1:
+    """y, without memory, ordered as x along the dimensions that stay and as the indices along theirs."""
+    cdef int64_t sizes[MAXDIM]
+    cdef int64_t strides[MAXDIM]
+    cdef Meta* operands[MAXDIM + 1]
+    cdef Meta* shown
+    cdef int ndim = result_shape(a, sizes), k, d, e
+    cdef bint plain = is_plain(x)
+    for k in range(a.count):
+        plain = plain and is_plain(&held[k])
+    if plain:
+        return meta_contig(y, ndim, sizes, x.dtype)
+    shown = metas_new(a.count + 1)
+    try:
+        for d in range(ndim):
+            e = d if d < a.first else d - a.ndim
+            strides[d] = 0 if a.first <= d < a.first + a.ndim else a.strides[e]
+        meta_strided(&shown[0], ndim, sizes, strides, x.dtype, NULL)
+        operands[0] = &shown[0]
+        for k in range(a.count):
+            show_index(&shown[k + 1], a, &held[k], ndim, a.narrow >> k & 1)
+            operands[k + 1] = &shown[k + 1]
+        return meta_joint(y, operands, a.count + 1, ndim, sizes, x.dtype)
+    finally:
+        metas_free(shown, a.count + 1)
 
 
-cdef Meta* metas_new(int n) except NULL:
-    cdef Meta* m = <Meta*> malloc(n * sizeof(Meta) + 1)
-    if m == NULL:
-        raise MemoryError(f"no memory for {n} index descriptions")
-    memset(m, 0, n * sizeof(Meta))
-    return m
+cdef int show_index(Meta* shown, const Advanced* a, Meta* index, int ndim, bint narrow) except -1:
+    """An index among the dimensions of the result, of size 1 in those that are not its own.
+
+    narrow: PyTorch converts it to int64 once it is broadcast, which makes it dense.
+    """
+    cdef Meta wide, dense
+    cdef int64_t sizes[MAXDIM]
+    cdef int d
+    for d in range(ndim):
+        sizes[d] = a.sizes[d - a.first] if a.first <= d < a.first + a.ndim else 1
+    memset(&wide, 0, sizeof(Meta))
+    memset(&dense, 0, sizeof(Meta))
+    view_expand(&wide, index, a.ndim, a.sizes)
+    try:
+        if not narrow:
+            return view_view(shown, &wide, ndim, sizes)
+        meta_dense_like(&dense, &wide, INT64)
+        return view_view(shown, &dense, ndim, sizes)
+    finally:
+        meta_clear(&wide)
+        meta_clear(&dense)
 
 
-cdef void metas_free(Meta* m, int n) noexcept:
-    cdef int k
-    for k in range(n):
-        meta_clear(&m[k])
-    free(m)
+cdef int pick_advanced(Pick* p, const Advanced* a, Meta* v, Meta* x, Meta* held) except -1:
+    """The plan; IndexError for an index out of range, and then nothing is left to free."""
+    cdef int64_t size = ITEMSIZE[x.dtype], bad
+    cdef int k, d, behind = a.first + a.ndim
+    pick_start(p, x, v, a.count)
+    for k in range(a.count):
+        walk_over(&p.places[k].walk, &held[k], NULL, a.ndim, a.sizes)
+        p.places[k].size, p.places[k].step = x.sizes[a.dims[k]], x.strides[a.dims[k]] * size
+        bad = -1 if p.places[k].walk.numel == 0 else first_outside(&p.places[k], -p.places[k].size, p.places[k].size)
+        if bad >= 0:
+            value = index_value(&p.places[k], bad)
+            pick_end(p)
+            raise IndexError(f"index {value} is out of bounds for dimension {a.dims[k]} with size "
+                             f"{x.sizes[a.dims[k]]}")
+    for d in range(v.ndim - 1, -1, -1):
+        if d >= behind:
+            walk_dim(&p.after, v.sizes[d], v.strides[d] * size, a.strides[d - a.ndim] * size, 0)
+        elif d >= a.first:
+            walk_dim(&p.values, v.sizes[d], v.strides[d] * size, 0, 0)
+        else:
+            walk_dim(&p.before, v.sizes[d], v.strides[d] * size, a.strides[d] * size, 0)
+    pick_ready(p)
+    return 0
 
 
 cdef Storage op_index(Meta* y, Meta* x, Meta** index, int n):
     cdef Advanced a
     cdef Pick p
     cdef Storage s
-    cdef int64_t sizes[MAXDIM]
-    cdef int64_t step
-    cdef int ndim
     cdef list keep = []
-    cdef Meta* held = metas_new(n)
+    cdef Meta* held
+    if is_whole_mask(x, index, n):
+        return op_masked_select(y, x, index[0])
+    held = metas_new(MAXDIM)
+    p.places = NULL
     try:
         advanced_shape(&a, x, index, n, held, keep)
-        p.offsets = advanced_offsets(&a, x, index, n, held, &p.n)
-    finally:
-        metas_free(held, n)
-    try:
-        ndim = result_shape(&a, sizes)
-        s = allocate_contig(y, ndim, sizes, x.dtype)
+        result_layout(y, &a, x, held)
+        pick_advanced(&p, &a, y, x, held)
+        s = meta_storage(y)
+        p.v = y.data
+        pick_run(&p, mover(ITEMSIZE[x.dtype]), True)
     except BaseException:
-        free(p.offsets)
+        meta_clear(y)
         raise
-    index_step(&a, y, &step)                   # y is row-major
-    pick_advanced(&p, &a, y, x, step)
-    pick_run(&p, False, False)
+    finally:
+        pick_end(&p)
+        metas_free(held, MAXDIM)
     return s
 
 
-cdef Storage open_value(Meta* shown, Meta* x, Meta* value, const Advanced* a, int64_t* step):
-    """The value in the shape of x[index], with one step between index positions.
+cdef bint is_whole_mask(const Meta* x, Meta** index, int n) noexcept:
+    """Whether the only index is a mask of x's shape."""
+    return n == 1 and index[0] != NULL and index[0].dtype == BOOL and x.ndim > 0 and meta_same_shape(x, index[0])
 
-    It is a copy where the value's strides or memory need one; then the Storage returned keeps it alive.
-    """
-    cdef Meta expanded
-    cdef Storage s
+
+cdef int open_value(Meta* shown, Meta* value, const Advanced* a) except -1:
+    """The value in the shape of x[index]."""
     cdef int64_t sizes[MAXDIM]
     cdef int ndim = result_shape(a, sizes), d, lead = ndim - value.ndim
     cdef bint fits = True
@@ -212,133 +231,81 @@ cdef Storage open_value(Meta* shown, Meta* x, Meta* value, const Advanced* a, in
     if not fits or lead < 0:
         raise RuntimeError(f"shape mismatch: a value of shape {shape_text(value)} does not broadcast to the indexing "
                            f"result of shape {[sizes[d] for d in range(ndim)]}")
-    memset(&expanded, 0, sizeof(Meta))
-    view_expand(&expanded, value, ndim, sizes)
-    if not may_share_memory(x, value) and index_step(a, &expanded, step):
-        meta_like(shown, &expanded)
-        meta_clear(&expanded)
-        return None
-    try:
-        s = op_clone(shown, &expanded, value.dtype, True)
-    finally:
-        meta_clear(&expanded)
-    index_step(a, shown, step)
-    return s
+    return view_expand(shown, value, ndim, sizes)
 
 
 cdef int index_put_into(Meta* x, Meta** index, int n, Meta* value, bint accumulate) except -1:
-    cdef Advanced a
-    cdef Pick p
-    cdef Meta shown
-    cdef Storage s
-    cdef int64_t step
-    cdef list keep = []
-    cdef Meta* held
+    cdef Meta other
+    cdef Storage keep
     if value.dtype != x.dtype:
         raise RuntimeError(f"index_put: the tensor has dtype {name_of(x.dtype)}, the value {name_of(value.dtype)}: the "
                            "same dtype is wanted")
     check_writable("index_put", x)
-    held = metas_new(n)
+    if accumulate and is_half(x.dtype):
+        return put_in_float(x, index, n, value)
+    memset(&other, 0, sizeof(Meta))
+    keep = aside(&other, x, value)
+    try:
+        if not accumulate and is_whole_mask(x, index, n) and value.numel == 1:
+            masked_fill_into(x, index[0], &other)
+        elif not accumulate and is_whole_mask(x, index, n) and value.ndim == 1:
+            unpack_into(x, index[0], &other, True)
+        else:
+            put_places(x, index, n, &other, updater("index_put", PLUS if accumulate else WRITE, x.dtype))
+    finally:
+        meta_clear(&other)
+    return 0
+
+
+cdef int put_places(Meta* x, Meta** index, int n, Meta* value, Update f) except -1:
+    cdef Advanced a
+    cdef Pick p
+    cdef Meta shown
+    cdef list keep = []
+    cdef Meta* held
+    cdef int k
+    held = metas_new(MAXDIM)
     memset(&shown, 0, sizeof(Meta))
-    p.offsets = NULL
+    p.places = NULL
     try:
         advanced_shape(&a, x, index, n, held, keep)
-        s = open_value(&shown, x, value, &a, &step)
-        p.offsets = advanced_offsets(&a, x, index, n, held, &p.n)
-        pick_advanced(&p, &a, &shown, x, step)
-        pick_run(&p, True, accumulate)
+        open_value(&shown, value, &a)
+        for k in range(a.count):
+            if may_share_memory(x, &held[k]):
+                keep.append(part_aside(&held[k]))
+        pick_advanced(&p, &a, &shown, x, held)
+        pick_run(&p, f, False)
     finally:
-        metas_free(held, n)
+        pick_end(&p)
+        metas_free(held, MAXDIM)
         meta_clear(&shown)
     return 0
 
 
-# ---- masks
-
-cdef int64_t count_true(const uint8_t* x, int64_t n) noexcept nogil:
-    cdef int64_t i, total = 0
-    for i in range(n):
-        total += x[i] != 0       # borrowed memory may hold other bytes than 0 and 1: all but 0 are true
-    return total
-
-
-cdef void true_positions(const uint8_t* x, int64_t n, int ndim, const int64_t* sizes, int64_t* out) noexcept nogil:
-    cdef int64_t i, rest
-    cdef int d
-    for i in range(n):
-        if x[i]:
-            rest = i
-            for d in range(ndim - 1, -1, -1):
-                out[d] = rest % sizes[d]
-                rest = rest // sizes[d]
-            out += ndim
-
-
-cdef Storage op_nonzero(Meta* y, Meta* x):
-    cdef Meta flags
-    cdef Storage keep, s
-    cdef int64_t sizes[2]
-    memset(&flags, 0, sizeof(Meta))
-    keep = op_clone(&flags, x, BOOL, True)
-    try:
-        with nogil:
-            sizes[0] = count_true(<const uint8_t*> flags.data, flags.numel)
-        sizes[1] = x.ndim
-        s = allocate_contig(y, 2, sizes, INT64)
-        with nogil:
-            true_positions(<const uint8_t*> flags.data, flags.numel, x.ndim, x.sizes, <int64_t*> y.data)
-    finally:
-        meta_clear(&flags)
+cdef Storage part_aside(Meta* m):
+    """m becomes a copy of itself."""
+    cdef Meta copy
+    cdef Storage s
+    memset(&copy, 0, sizeof(Meta))
+    s = op_clone(&copy, m, m.dtype, False)
+    meta_clear(m)
+    meta_like(m, &copy)
+    meta_clear(&copy)
     return s
 
 
-cdef void compress(word* y, const char* values, const uint8_t* mask, int64_t n) noexcept nogil:
-    cdef const word* x = <const word*> values
-    cdef int64_t i
-    for i in range(n):
-        if mask[i]:
-            y[0] = x[i]
-            y += 1
-
-
-cdef Storage op_masked_select(Meta* y, Meta* x, Meta* mask):
-    cdef Meta* operands[2]
-    cdef Meta shown, flags, values
-    cdef Storage keep_flags, keep_values, s
-    cdef int64_t sizes[MAXDIM]
-    cdef int64_t count
-    cdef int ndim, size = ITEMSIZE[x.dtype]
-    if mask.dtype != BOOL:
-        raise RuntimeError(f"masked_select: a mask of bool is wanted, got {name_of(mask.dtype)}")
-    operands[0], operands[1] = x, mask
-    ndim = broadcast_shapes(operands, 2, sizes)
-    memset(&shown, 0, sizeof(Meta))
-    memset(&flags, 0, sizeof(Meta))
+cdef int put_in_float(Meta* x, Meta** index, int n, Meta* value) except -1:
+    """Accumulation on a float32 copy, rounded once at the end."""
+    cdef Meta wide, values
+    cdef Storage keep, keep_values
+    memset(&wide, 0, sizeof(Meta))
     memset(&values, 0, sizeof(Meta))
     try:
-        view_expand(&shown, mask, ndim, sizes)
-        keep_flags = op_clone(&flags, &shown, BOOL, True)
-        meta_clear(&shown)
-        view_expand(&shown, x, ndim, sizes)
-        if shown.flags & CONTIGUOUS:
-            meta_like(&values, &shown)
-        else:
-            keep_values = op_clone(&values, &shown, x.dtype, True)
-        count = count_true(<const uint8_t*> flags.data, flags.numel)
-        s = allocate_contig(y, 1, &count, x.dtype)
-        with nogil:
-            if size == 4:
-                compress[uint32_t](<uint32_t*> y.data, values.data, <const uint8_t*> flags.data, flags.numel)
-            elif size == 8:
-                compress[uint64_t](<uint64_t*> y.data, values.data, <const uint8_t*> flags.data, flags.numel)
-            elif size == 1:
-                compress[uint8_t](<uint8_t*> y.data, values.data, <const uint8_t*> flags.data, flags.numel)
-            elif size == 2:
-                compress[uint16_t](<uint16_t*> y.data, values.data, <const uint8_t*> flags.data, flags.numel)
-            else:
-                compress[sixteen](<sixteen*> y.data, values.data, <const uint8_t*> flags.data, flags.numel)
+        keep = op_clone(&wide, x, FLOAT32, False)
+        keep_values = op_clone(&values, value, FLOAT32, False)
+        index_put_into(&wide, index, n, &values, True)
+        copy_into(x, &wide)
     finally:
-        meta_clear(&shown)
-        meta_clear(&flags)
+        meta_clear(&wide)
         meta_clear(&values)
-    return s
+    return 0

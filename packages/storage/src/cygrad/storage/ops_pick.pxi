@@ -1,170 +1,273 @@
-# The engine below index_select, index_add and advanced indexing: sub-tensors of x at given byte offsets, one after
-# another.
+# The engine below everything that index tensors name: places of x, each a sub-tensor of it, against consecutive ones of
+# values v. Places are computed in blocks on the stack, so nothing is allocated.
+# Invariant: indices are checked before the first element is written, and once more when they are used (another thread
+# may have changed them since): no place ever lies outside x.
 
-cdef extern from *:
-    """
-    typedef struct { uint64_t low, high; } cyg_sixteen;
-    """
-    ctypedef struct sixteen "cyg_sixteen":
-        pass
+cdef struct Place:         # one index tensor
+    Walk walk              # operand 0: its elements, int64, in the broadcast shape of all
+    int64_t size           # of the dimension that it indexes
+    int64_t step           # byte stride of x there; 1 for a flat index
 
-ctypedef fused word:       # elements by their width alone, where they are only moved
-    uint8_t
-    uint16_t
-    uint32_t
-    uint64_t
-    sixteen
-
-cdef struct Pick:          # v: result of a read or source of a write; x: the tensor indexed
+cdef struct Pick:
     char* x
     char* v
-    int dtype
-    int64_t* offsets       # into x, one for each index position; owned
     int64_t n              # index positions
-    int64_t step           # byte stride of v from one position to the next
-    Iter before            # dimensions left of the index positions; operands v, x
-    Iter after             # dimensions right of them
+    int count              # index tensors
+    Place* places          # owned
+    Meta* flat             # not NULL: the only index counts x's elements in row-major order
+    Walk values            # index dimensions of v (operand 0)
+    Walk before            # dimensions left of the index positions; operands v, x
+    Walk after             # dimensions right of them
 
 
-cdef void pick_dims(Iter* it, int ndim, const int64_t* sizes, const int64_t* v, const int64_t* x,
-                    int64_t size) noexcept nogil:
-    """Coalesced dimensions in their own order: innermost last in the arguments, first in the Iter."""
-    cdef int d, k = -1
-    it.nop = 2
-    it.numel = 1
-    for d in range(ndim - 1, -1, -1):
-        it.numel *= sizes[d]
-        if sizes[d] == 1:
-            continue
-        if k >= 0 and v[d] * size == it.sizes[k] * it.st[k][0] and x[d] * size == it.sizes[k] * it.st[k][1]:
-            it.sizes[k] *= sizes[d]
-            continue
-        k += 1
-        it.sizes[k] = sizes[d]
-        it.st[k][0], it.st[k][1] = v[d] * size, x[d] * size
-    if k < 0:
-        k = 0
-        it.sizes[0] = 1
-        it.st[0][0] = it.st[0][1] = size
-    it.ndim = k + 1
-
-
-cdef int pick_along(Pick* p, Meta* v, Meta* x, int64_t dim, const int64_t* index, int64_t n) except -1:
-    """Slices of x along dim against consecutive slices of v along dim; the indices are in range."""
-    cdef int64_t i, size = ITEMSIZE[x.dtype]
-    cdef int rest = max(x.ndim - <int> dim - 1, 0)
-    p.offsets = <int64_t*> malloc(n * sizeof(int64_t) + 1)
-    if p.offsets == NULL:
-        raise MemoryError(f"no memory for {n} offsets of an index")
-    p.x, p.v, p.n, p.dtype = x.data, v.data, n, x.dtype
-    p.step = v.strides[dim] * size if v.ndim else size
-    for i in range(n):
-        p.offsets[i] = index[i] * (x.strides[dim] * size if x.ndim else 0)
-    pick_dims(&p.before, <int> dim if x.ndim else 0, x.sizes, v.strides, x.strides, size)
-    pick_dims(&p.after, rest, x.sizes + dim + 1, v.strides + dim + 1, x.strides + dim + 1, size)
+cdef int pick_start(Pick* p, Meta* x, Meta* v, int count) except -1:
+    memset(p, 0, sizeof(Pick))
+    p.x, p.v, p.count = x.data, v.data, count
+    p.places = <Place*> malloc(count * sizeof(Place) + 1)
+    if p.places == NULL:
+        raise MemoryError(f"no memory for {count} index tensors")
+    walk_start(&p.values)
+    walk_start(&p.before)
+    walk_start(&p.after)
     return 0
+
+
+cdef void pick_ready(Pick* p) noexcept:
+    walk_end(&p.values)
+    walk_end(&p.before)
+    walk_end(&p.after)
+    p.values.p[0] = NULL
+    p.n = p.values.numel
+
+
+cdef void pick_end(Pick* p) noexcept:
+    free(p.places)
+    p.places = NULL
+
+
+cdef int64_t first_outside(const Place* p, int64_t low, int64_t high) noexcept nogil:
+    """Position of the first index outside [low, high), or -1."""
+    cdef int64_t c[MAXDIM]
+    cdef char* q[WALKERS]
+    cdef int64_t at = 0, run, i, v, step = p.walk.st[0][0]
+    cdef bint bad
+    walk_seek(&p.walk, 0, c, q)
+    while at < p.walk.numel:
+        run = min(p.walk.sizes[0] - c[0], 4096)
+        bad = False
+        if step == sizeof(int64_t):
+            for i in range(run):
+                v = (<int64_t*> q[0])[i]
+                bad |= (v < low) | (v >= high)
+        else:
+            for i in range(run):
+                v = (<int64_t*> (q[0] + i * step))[0]
+                bad |= (v < low) | (v >= high)
+        if bad:
+            for i in range(run):
+                v = (<int64_t*> (q[0] + i * step))[0]
+                if v < low or v >= high:
+                    return at + i
+        walk_on(&p.walk, run, c, q)
+        at += run
+    return -1
+
+
+cdef int64_t index_value(const Place* p, int64_t at) noexcept nogil:
+    cdef int64_t c[MAXDIM]
+    cdef char* q[WALKERS]
+    walk_seek(&p.walk, at, c, q)
+    return (<int64_t*> q[0])[0]
+
+
+cdef void add_places(const Place* p, int64_t first, int64_t n, int64_t* out) noexcept nogil:
+    """out[i] += the place that index first + i names."""
+    cdef int64_t c[MAXDIM]
+    cdef char* q[WALKERS]
+    cdef int64_t run, i, v, size = p.size, step = p.walk.st[0][0]
+    walk_seek(&p.walk, first, c, q)
+    while n:
+        run = min(p.walk.sizes[0] - c[0], n)
+        for i in range(run):
+            v = (<int64_t*> (q[0] + i * step))[0]
+            v = v + size if v < 0 else v
+            out[i] += v * p.step if 0 <= v < size else 0
+        walk_on(&p.walk, run, c, q)
+        out += run
+        n -= run
+
+
+cdef void find_places(const Pick* p, int64_t first, int64_t n, int64_t* out) noexcept nogil:
+    cdef int64_t i, rest, at
+    cdef int k, d
+    memset(out, 0, n * sizeof(int64_t))
+    for k in range(p.count):
+        add_places(&p.places[k], first, n, out)
+    if p.flat == NULL:
+        return
+    for i in range(n):
+        rest, at = out[i], 0
+        if p.flat.flags & CONTIGUOUS:
+            at = rest
+        else:
+            for d in range(p.flat.ndim - 1, -1, -1):
+                at += rest % p.flat.sizes[d] * p.flat.strides[d]
+                rest = rest // p.flat.sizes[d]
+        out[i] = at * ITEMSIZE[p.flat.dtype]
+
+
+cdef void find_values(const Walk* w, int64_t first, int64_t n, int64_t* out) noexcept nogil:
+    """Byte offsets of consecutive index positions in v."""
+    cdef int64_t c[MAXDIM]
+    cdef char* q[WALKERS]
+    cdef int64_t run, i, at, step = w.st[0][0]
+    walk_seek(w, first, c, q)
+    while n:
+        run = min(w.sizes[0] - c[0], n)
+        at = <int64_t> q[0]
+        for i in range(run):
+            out[i] = at + i * step
+        walk_on(w, run, c, q)
+        out += run
+        n -= run
 
 
 # ---- execution
 
-cdef void move_part(const Pick* p, char* v, char* x, bint write, Loop loop) noexcept nogil:
-    """The dimensions right of one index position."""
-    cdef const Iter* it = &p.after
-    cdef int64_t at[MAXDIM]
-    cdef int64_t st[2]
-    cdef char* q[2]
-    cdef int d
-    for d in range(1, it.ndim):
-        at[d] = 0
-    st[0], st[1] = (it.st[0][1], it.st[0][0]) if write else (it.st[0][0], it.st[0][1])
-    while True:
-        q[0], q[1] = (x, v) if write else (v, x)
-        loop(q, st, it.sizes[0], NULL)
-        d = 1
-        while d < it.ndim:
-            v += it.st[d][0]
-            x += it.st[d][1]
-            at[d] += 1
-            if at[d] < it.sizes[d]:
-                break
-            v -= at[d] * it.st[d][0]
-            x -= at[d] * it.st[d][1]
-            at[d] = 0
-            d += 1
-        if d >= it.ndim:
-            return
+cdef struct Range:         # of index positions, and of the elements before and after them
+    int64_t first, last
+    int64_t before, before_end
+    int64_t after, after_end
 
 
-cdef void move_words(const Pick* p, char* v, char* x, int64_t first, int64_t end, bint write,
-                     const word* tag) noexcept nogil:
-    """Index positions [first, end) where each one is a single element."""
-    cdef int64_t i
-    for i in range(first, end):
-        if write:
-            (<word*> (x + p.offsets[i]))[0] = (<word*> (v + i * p.step))[0]
-        else:
-            (<word*> (v + i * p.step))[0] = (<word*> (x + p.offsets[i]))[0]
-
-
-cdef void move_positions(const Pick* p, int64_t before, int64_t first, int64_t end, bint write, bint add,
-                         Loop loop) noexcept nogil:
-    """Index positions [first, end) at one place of the dimensions before them."""
-    cdef char* v = p.v
-    cdef char* x = p.x
-    cdef int64_t i, bytes = p.after.sizes[0] * ITEMSIZE[p.dtype]
-    cdef int size = ITEMSIZE[p.dtype], d
-    for d in range(p.before.ndim):
-        v += before % p.before.sizes[d] * p.before.st[d][0]
-        x += before % p.before.sizes[d] * p.before.st[d][1]
-        before = before // p.before.sizes[d]
-    if p.after.numel == 1 and not add:
-        if size == 4:
-            move_words[uint32_t](p, v, x, first, end, write, NULL)
-        elif size == 8:
-            move_words[uint64_t](p, v, x, first, end, write, NULL)
-        elif size == 1:
-            move_words[uint8_t](p, v, x, first, end, write, NULL)
-        elif size == 2:
-            move_words[uint16_t](p, v, x, first, end, write, NULL)
-        else:
-            move_words[sixteen](p, v, x, first, end, write, NULL)
-    elif p.after.ndim == 1 and p.after.st[0][0] == size and p.after.st[0][1] == size and not add:
-        for i in range(first, end):
-            if write:
-                memcpy(x + p.offsets[i], v + i * p.step, bytes)
-            else:
-                memcpy(v + i * p.step, x + p.offsets[i], bytes)
+cdef inline void apply_one(Update f, bint read, char* x, const int64_t* xo, int64_t xs, char* v, const int64_t* vo,
+                           int64_t vs, int64_t n) noexcept nogil:
+    if read:
+        f(v, vo, vs, x, xo, xs, n)
     else:
-        for i in range(first, end):
-            move_part(p, v + i * p.step, x + p.offsets[i], write, loop)
+        f(x, xo, xs, v, vo, vs, n)
 
 
-cdef void pick_threads(const Pick* p, bint write, bint add, Loop loop) noexcept nogil:
-    """Reading splits over threads; writing keeps the order of the index, so repeated indices give one result."""
-    cdef int64_t i, b, chunks, tasks, per
-    cdef int64_t work = p.n * p.after.numel * p.before.numel
-    cdef int threads = num_threads() if not write and work >= GRAIN else 1
-    if threads == 1:
-        for b in range(p.before.numel):
-            move_positions(p, b, 0, p.n, write, add, loop)
+cdef void pick_after(const Pick* p, const Range* r, Update f, bint read, char* v, char* x) noexcept nogil:
+    """The dimensions right of one index position."""
+    cdef const Walk* w = &p.after
+    cdef int64_t c[MAXDIM]
+    cdef char* q[WALKERS]
+    cdef int64_t at = r.after, run
+    if w.ndim == 1:
+        apply_one(f, read, x + at * w.st[0][1], NULL, w.st[0][1], v + at * w.st[0][0], NULL, w.st[0][0],
+                  r.after_end - at)
         return
-    per = (8192 + p.after.numel - 1) // p.after.numel
-    chunks = (p.n + per - 1) // per
-    tasks = chunks * p.before.numel
-    for i in prange(tasks, num_threads=threads, schedule="static"):
-        move_positions(p, i // chunks, i % chunks * per, min((i % chunks + 1) * per, p.n), write, add, loop)
+    walk_seek(w, at, c, q)
+    while at < r.after_end:
+        run = min(w.sizes[0] - c[0], r.after_end - at)
+        apply_one(f, read, x + <int64_t> q[1], NULL, w.st[0][1], v + <int64_t> q[0], NULL, w.st[0][0], run)
+        walk_on(w, run, c, q)
+        at += run
 
 
-cdef void pick_run(Pick* p, bint write, bint add) noexcept:
-    """Move everything, and give the offsets back."""
-    cdef Loop loop = <Loop> hand_kernel(H_ADD_AT if add else H_CAST + p.dtype, p.dtype)
+cdef void pick_range(const Pick* p, const Range* r, Update f, bint read) noexcept nogil:
+    cdef int64_t xo[BLOCK]
+    cdef int64_t vo[BLOCK]
+    cdef int64_t c[MAXDIM]
+    cdef char* q[WALKERS]
+    cdef int64_t first = r.first, n, b, i
+    cdef char* x
+    cdef char* v
+    while first < r.last:
+        n = min(r.last - first, BLOCK)
+        find_places(p, first, n, xo)
+        find_values(&p.values, first, n, vo)
+        walk_seek(&p.before, r.before, c, q)
+        for b in range(r.before, r.before_end):
+            v, x = p.v + <int64_t> q[0], p.x + <int64_t> q[1]
+            if p.after.numel == 1:
+                apply_one(f, read, x, xo, 0, v, vo, 0, n)
+            else:
+                for i in range(n):
+                    pick_after(p, r, f, read, v + vo[i], x + xo[i])
+            walk_on(&p.before, 1, c, q)
+        first += n
+
+
+cdef void pick_split(const Pick* p, Update f, bint read, int64_t parts) noexcept nogil:
+    """Reads are cut anywhere. Writes are never cut between index positions, which may repeat: each place of x belongs to
+    one thread, which takes them in their order."""
+    cdef int64_t i
+    cdef Range r
+    if parts == 1:
+        whole_range(&r, p)
+        pick_range(p, &r, f, read)
+        return
+    for i in prange(parts, num_threads=<int> parts, schedule="static"):
+        pick_part(p, f, read, i, parts)
+
+
+cdef void whole_range(Range* r, const Pick* p) noexcept nogil:
+    r.first = r.before = r.after = 0
+    r.last, r.before_end, r.after_end = p.n, p.before.numel, p.after.numel
+
+
+cdef void pick_part(const Pick* p, Update f, bint read, int64_t i, int64_t parts) noexcept nogil:
+    cdef Range r
+    whole_range(&r, p)
+    if p.before.numel >= parts and (not read or p.before.numel >= p.n):
+        r.before, r.before_end = r.before_end * i // parts, r.before_end * (i + 1) // parts
+    elif read:
+        r.first, r.last = r.last * i // parts, r.last * (i + 1) // parts
+    else:
+        r.after, r.after_end = r.after_end * i // parts, r.after_end * (i + 1) // parts
+    if r.before < r.before_end and r.after < r.after_end:
+        pick_range(p, &r, f, read)
+
+
+cdef void pick_run(const Pick* p, Update f, bint read) noexcept:
     cdef int64_t work = p.n * p.after.numel * p.before.numel
+    cdef int64_t parts = num_threads() if work >= GRAIN else 1
+    if not read and p.before.numel < parts and p.after.numel < 8 * parts:
+        parts = 1
     if 0 < work < NOGIL:
-        pick_threads(p, write, add, loop)
+        pick_split(p, f, read, parts)
     elif work:
         with nogil:
-            pick_threads(p, write, add, loop)
-    free(p.offsets)
+            pick_split(p, f, read, parts)
+
+
+cdef int divide_by_count(Meta* x, Meta* count) except -1:
+    """x /= count, which broadcasts to x's shape."""
+    cdef Iter it
+    cdef Meta* operands[2]
+    if x.numel:
+        operands[0], operands[1] = x, count
+        iter_build(&it, operands, 2, x.ndim, x.sizes)
+        iter_run_gil(&it, <Loop> hand_kernel(H_DIVIDE_COUNT, x.dtype), NULL)
+    return 0
+
+
+# ---- index tensors as they come
+
+cdef Storage take_index(Meta* held, Meta* index):
+    """The index as int64; `held` becomes a view or a converted copy of it, to be cleared by the caller."""
+    if index.dtype == INT64:
+        meta_like(held, index)
+        return None
+    return op_clone(held, index, INT64, False)
+
+
+cdef int check_index_dtype(str op, Meta* index, bint narrow) except -1:
+    """narrow: int32 is taken as well."""
+    if index.dtype != INT64 and not (narrow and index.dtype == INT32):
+        raise RuntimeError(f"{op}(): an index of {'int64 or int32' if narrow else 'int64'} is wanted, got "
+                           f"{name_of(index.dtype)}")
+    return 0
+
+
+cdef Storage aside(Meta* copy, Meta* x, Meta* other):
+    """A copy of `other` where it may lie in x's memory, which is about to be written; else a view of it."""
+    if may_share_memory(x, other):
+        return op_clone(copy, other, other.dtype, False)
+    meta_like(copy, other)
+    return None
 
 
 cdef int add_in_order(Meta* x, Meta* src) except -1:

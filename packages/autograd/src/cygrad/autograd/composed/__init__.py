@@ -141,6 +141,7 @@ from . import (
     einsum,
     elementwise,
     fourier,
+    indexing,
     joining,
     linalg_factor,
     linalg_norms,

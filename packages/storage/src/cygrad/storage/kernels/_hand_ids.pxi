@@ -31,6 +31,8 @@ cdef enum:
     H_MM                   # MatMul, integer types
     H_ADD_AT               # Loop: dst[i] += src[i]
     H_MODULUS              # Loop: absolute values of complex numbers
+    H_UPDATE               # + ADD, MUL, MIN, MAX of kernels/update.pxi; Update
+    H_DIVIDE_COUNT = H_UPDATE + 4            # Loop: y /= a count, int64
     H_MT_RENEW             # the state of the random generator; column float32, as the next two
     H_UNIT_FLOATS
     H_NORMAL_PAIRS

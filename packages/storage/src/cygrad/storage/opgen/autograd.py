@@ -1,6 +1,5 @@
-"""Prints the autograd side of the op table: op ids, recorded operations, backward functions, public names, stubs."""
+"""Prints the autograd side of the op table: op ids, recorded operations, backward functions, public names."""
 import ast
-import re
 from pathlib import Path
 from textwrap import indent
 
@@ -8,17 +7,12 @@ from .check import check
 from .emit import HEAD, ids_text, write_if_changed
 from .parse import NAMESPACES, load
 from .scalar import attr_names, forward_kernel, gradient_plan, kernels
+from .stubs import composed_stubs, stub_text
 from .tensor import ARG_LETTER, TensorReading, helper_signatures
 
 C_ARG = {"int": "int64_t", "float": "double", "number": "double", "flag": "bint", "dim": "int64_t", "dims": "uint64_t",
          "axis": "uint64_t", "axes": "uint64_t",
-         "ints": "const Dims*", "dtype": "int", "castto": "int"}
-# a method of Tensor or a function has the plain name
-STUB_ARG = {"int": "_int", "float": "_float", "number": "_Number", "flag": "_bool", "dim": "_int",
-            "dims": "_int | Sequence[_int] | None", "axis": "_int | None", "axes": "_int | Sequence[_int] | None",
-            "ints": "Sequence[_int]", "dtype": "_dtype | None", "castto": "_dtype | None", "str": "str"}
-STUB_TENSOR = {"t": "Tensor", "tn": "Tensor | _Number", "n": "Tensor | _Number", "mask": "Tensor", "index": "Tensor",
-               "tensors": "Sequence[Tensor]"}
+         "ints": "const Dims*", "dtype": "int", "castto": "int", "str": "str", "scalar": "object"}
 OUT = "SLOT_OUT"
 
 
@@ -56,18 +50,18 @@ def saves_mask(row, name):
 def kept_args(row):
     """Arguments that gradients read: name -> C expression of the node field that keeps it."""
     read = set().union(*(read_by(row, n) for n in row.grad)) if row.grad else set()
-    kept, ints, doubles = {}, 0, 0
+    kept, ints, doubles, rest = {}, 0, 0, 0
     for p in row.args:
         if row.kind == "pointwise":
             kept[p.name] = f"n.attr[{attr_names(row).index(p.name)}]"
         elif p.name in read:
-            if p.type == "ints":
-                kept[p.name] = "n.rest"
+            if p.type in ("ints", "str"):
+                kept[p.name], rest = "n.rest", rest + 1
             elif p.type in ("float", "number"):
                 kept[p.name], doubles = f"n.attr[{doubles}]", doubles + 1
             else:
                 kept[p.name], ints = f"n.iattr[{ints}]", ints + 1
-    if ints > 5 or doubles > 2:
+    if ints > 5 or doubles > 2 or rest > 1:
         row.fail("more arguments are read by gradients than a node keeps")
     return kept
 
@@ -97,10 +91,18 @@ def op_pointwise(row):
 
 def record_lines(row, out):
     """Lines that make the node after the result exists."""
+    return [f"    if cyg_mode == 0 and ({some_need(row)}) and category({out}.m.dtype) >= 2:",
+            *node_lines(row, out), f"        node_set_output(n, {out})"]
+
+
+def some_need(row):
+    return " or ".join(f"needs({p.name})" for p in row.inputs)
+
+
+def node_lines(row, out):
+    """Lines that make a node with its edges and with what its gradients read."""
     names = [p.name for p in row.inputs]
-    some_need = " or ".join(f"needs({n})" for n in names)
-    lines = [f"    if cyg_mode == 0 and ({some_need}) and category({out}.m.dtype) >= 2:",
-             f"        n = node_new(&OPS[{op_id(row)}])"]
+    lines = [f"        n = node_new(&OPS[{op_id(row)}])"]
     for i, name in enumerate(names):
         if name in row.grad:
             lines.append(f"        set_edge(n, {i}, {name})")
@@ -119,7 +121,6 @@ def record_lines(row, out):
     for name, field in kept_args(row).items():
         value = f"dims_tuple({name})" if row.param(name).type == "ints" else name
         lines.append(f"        {field} = {value}")
-    lines.append(f"        node_set_output(n, {out})")
     return lines
 
 
@@ -127,7 +128,10 @@ def op_kernel(row):
     outs = row.outputs
     inputs = [p.name for p in row.inputs]
     cast = next((p.name for p in row.args if p.type == "castto"), None)
-    args = [f"&{p.name}.m" if p.is_tensor else p.name for p in row.params if p.type != "castto"]
+    args = []
+    for p in row.params:
+        if p.type != "castto":
+            args += [f"&{p.name}.m"] if p.is_tensor else [f"{p.name}.n, {p.name}.v"] if p.type == "ints" else [p.name]
     result = "Tensor" if len(outs) == 1 else "tuple"
     lines = [f"cdef {result} op_{row.name}({c_params(row)}):"]
     lines += [f"    cdef Tensor {o} = tensor_new()" for o in outs]
@@ -147,6 +151,31 @@ def op_kernel(row):
     return "\n".join(lines) + "\n"
 
 
+def into_args(row, first):
+    args = []
+    for i, p in enumerate(row.params):
+        args += [f"&{p.name if i else first}.m"] if p.is_tensor else [
+            f"{p.name}.n, {p.name}.v"] if p.type == "ints" else [p.name]
+    return f"ops.{row.into}_into({', '.join(args)})"
+
+
+def op_into(row):
+    """op_NAME writes into a copy of the first input; in_NAME into that input, whose history the node then takes."""
+    x = row.inputs[0].name
+    rowmajor = row.layout == "contiguous"
+    lines = [f"cdef Tensor op_{row.name}({c_params(row)}):", "    cdef Tensor y = tensor_new()", "    cdef Node n",
+             f"    adopt(y, ops.op_clone(&y.m, &{x}.m, {x}.m.dtype, {rowmajor}))", f"    {into_args(row, 'y')}",
+             *record_lines(row, "y"), "    return y", "", ""]
+    copied = x in set().union(*(read_by(row, n) for n in row.grad)) if row.grad else False
+    lines += [f"cdef Tensor in_{row.name}({c_params(row)}):", f"    cdef Tensor y = {x}", "    cdef Node n",
+              f"    cdef bint recorded = recording() and ({some_need(row)})", "    check_in_place(y, recorded)"]
+    lines += [f"    refuse_overlap(y, {p.name})" for p in row.inputs[1:]]
+    lines += [f"    {x} = history_alias(y, {copied}) if recorded else None", f"    {into_args(row, 'y')}",
+              f"    bump(y, {op_id(row)})", "    if recorded and category(y.m.dtype) >= 2:", *node_lines(row, "y"),
+              "        mark_overwritten(n, y)", "        rebase(y, n)", "    return y"]
+    return "\n".join(lines) + "\n"
+
+
 def op_view(row):
     x, y = row.inputs[0].name, row.outputs[0]
     args = []
@@ -159,7 +188,7 @@ def op_view(row):
 
 
 def op_text(row):
-    return {"pointwise": op_pointwise, "kernel": op_kernel, "view": op_view}[row.kind](row)
+    return {"pointwise": op_pointwise, "kernel": op_kernel, "into": op_into, "view": op_view}[row.kind](row)
 
 
 # ---- backward functions ---------------------------------------------------------------------------------------------
@@ -282,6 +311,10 @@ def convert(row, p, x):
             return f"as_number({where})"
         case "flag":
             return f"({name} is not None and as_flag({where}))" if p.default == "None" else f"as_flag({where})"
+        case "str":
+            return f"as_word({where})"
+        case "scalar":
+            return f"as_scalar({where})"
         case "dtype" | "castto":
             return f"code_or_none({name})"
         case "ints":
@@ -352,11 +385,9 @@ def public_text(row, name, method, in_place):
     lines, x, out = def_lines(row, name, method)
     expression, tensors = call_text(row, name, x)
     if in_place:
-        return "\n".join([*lines, *in_place_lines(row, tensors)]) + "\n"
-    if row.overload:
-        p = row.param(row.overload)
-        given = f"isinstance({row.public_name(p)}, Tensor)" if p.is_tensor else f"{row.public_name(p)} is not None"
-        expression = f"numbered({expression}, {given})"
+        body = in_place_lines(row, tensors) if row.fwd else [f"    return in{expression[2:]}"]
+        return "\n".join([*lines, *body]) + "\n"
+    expression = numbered(row, expression)
     if row.alpha:
         scaled = f"op_{row.alpha}({tensors[0]}, {tensors[1]}, as_alpha(alpha, {tensors[0]}, {tensors[1]}, \"{name}\"))"
         lines += ["    if alpha is not ONE and differs_from_one(alpha):", f"        {returned(scaled, out)}"]
@@ -364,6 +395,15 @@ def public_text(row, name, method, in_place):
         expression = f'named_results("{row.name}", {expression})'
     lines.append(f"    {returned(expression, out, len(row.outputs) > 1)}")
     return "\n".join(lines) + "\n"
+
+
+def numbered(row, expression):
+    """The operation, its node named as the overload of PyTorch's that was called."""
+    if not row.overload:
+        return expression
+    p = row.param(row.overload)
+    given = f"isinstance({row.public_name(p)}, Tensor)" if p.is_tensor else f"{row.public_name(p)} is not None"
+    return f"numbered({expression}, {given})"
 
 
 def returned(expression, out, several=False):
@@ -437,86 +477,6 @@ def public_names(rows):
             f"GENERATED_RETURNS = {({r.name: tuple(r.returns.split()) for r in rows.values() if r.returns})!r}\n")
 
 
-# ---- stubs ----------------------------------------------------------------------------------------------------------
-
-def stub(row, name, method, in_place):
-    parts, star = (["self"] if method else []), False
-    for p in row.params:
-        if method and p is row.inputs[0]:
-            continue
-        if p.kwonly and not star:
-            parts.append("*")
-            star = True
-        kind = STUB_TENSOR.get(p.type) or STUB_ARG[p.type]
-        kind += " | None" if p.type == "flag" and p.default == "None" else ""
-        parts.append(f"{row.public_name(p)}: {kind}" + (f" = {p.default}" if p.default is not None else ""))
-    if row.alpha:
-        parts += ([] if star else ["*"]) + ["alpha: _Number = 1"]
-        star = True
-    if row.out_form and not method:
-        parts += ([] if star else ["*"]) + ["out: Tensor | None = None"]
-    result = "Tensor" if len(row.outputs) == 1 else f"tuple[{', '.join(['Tensor'] * len(row.outputs))}]"
-    return f"def {name}({', '.join(parts)}) -> {result}: ..."
-
-
-def stub_lines(rows):
-    """(module lines, method lines) of the generated names."""
-    places = {"function", "nn", *NAMESPACES}
-    module = [stub(r, r.name, False, False) for r in rows.values() if places & set(r.api)]
-    methods = [stub(r, r.name, True, False) for r in rows.values() if "method" in r.api]
-    methods += [stub(r, r.name + "_", True, True) for r in rows.values() if "inplace" in r.api]
-    return module, methods
-
-
-def alias_lines(rows, template):
-    """Further names, as assignments: (names in ``__all__``, module lines, method lines)."""
-    module, methods = [], []
-    for row in rows.values():
-        for alias in (a for a in row.alias if "." not in a):
-            if "function" in row.api or f"\ndef {row.name}(" in template:
-                module.append((alias, f"{alias} = {row.name}"))
-            for form, word in (("", "method"), ("_", "inplace")):
-                if word in row.api or f"    def {row.name}{form}(" in template:
-                    methods.append(f"{alias}{form} = {row.name}{form}")
-    return [alias for alias, _ in module], [line for _, line in module], methods
-
-
-# What annotations of compositions are called among the methods of Tensor, of which some are named like types.
-_PLAIN = {"int": "_int", "float": "_float", "bool": "_bool", "dtype": "_dtype", "Number": "_Number"}
-
-
-def composed_stubs(folder):
-    """Stubs of the methods that are compositions: heads of the functions under ``@composed("... method ...")``."""
-    lines = []
-    for path in sorted(Path(folder).glob("*.py")):
-        for node in ast.parse(path.read_text()).body:
-            for call in node.decorator_list if isinstance(node, ast.FunctionDef) else ():
-                if not (isinstance(call, ast.Call) and getattr(call.func, "id", "") == "composed" and call.args):
-                    continue
-                if "method" in call.args[0].value.split():
-                    lines.append(method_stub(node, call))
-    return lines
-
-
-def method_stub(node, call):
-    names = [k.value.value for k in call.keywords if k.arg == "name"] + [a.value for a in call.args[1:2]]
-    node.args.args[0] = ast.arg("self")
-    text = ast.unparse(node.args)
-    result = ast.unparse(node.returns) if node.returns else "Any"
-    line = f"({text}) -> {result}: ..."
-    line = re.sub(rf"(?<![\w.])\b({'|'.join(_PLAIN)})\b(?! *[:=])", lambda m: _PLAIN[m[0]], line)
-    return f"def {(names or [node.name])[0]}{line}"
-
-
-def stub_text(rows, template, composed=()):
-    module, methods = stub_lines(rows)
-    names, more, further = alias_lines(rows, template)
-    module, methods = module + more, methods + further + list(composed)
-    public = [row.name for row in rows.values() if "function" in row.api] + names
-    text = template.replace("# generated: functions", "\n".join([f"__all__ += {public!r}", *module]))
-    return text.replace("    # generated: methods", "\n".join("    " + m for m in methods))
-
-
 # ---- files ----------------------------------------------------------------------------------------------------------
 
 def ops_text(rows, helpers):
@@ -524,7 +484,7 @@ def ops_text(rows, helpers):
     parts = [ids_text(kernels(rows)), f"cdef enum:\n{ids}\n",
              "cdef Loop NO_KERNELS[N_DTYPES]\nmemset(NO_KERNELS, 0, sizeof(NO_KERNELS))\n",
              f"ROW_NAMES = {tuple(rows)!r}\n"]
-    parts += [op_text(r) for r in rows.values() if r.kind in ("pointwise", "kernel", "view")]
+    parts += [op_text(r) for r in rows.values() if r.kind in ("pointwise", "kernel", "into", "view")]
     parts += [backward_text(rows, helpers, r) for r in rows.values() if r.kind not in ("tensor", "hand")]
     parts += [table_text(rows), public_names(rows)]
     return "\n\n".join(parts)
@@ -560,7 +520,7 @@ def write_autograd(out_dir, source_dir):
     return [write_if_changed(out / name, text) for name, text in files.items()]
 
 
-SOURCES = ("formulas.pxi", "formulas_complex.pxi", "formulas_reduce.pxi", "slices.pxi")
+SOURCES = ("formulas.pxi", "formulas_complex.pxi", "formulas_reduce.pxi", "formulas_index.pxi", "slices.pxi")
 
 
 def formulas(source):
@@ -572,7 +532,7 @@ def show_autograd(name, source_dir=None):
     """Generated text of one row, for people."""
     rows = load()
     row = rows[name]
-    parts = [op_text(row)] if row.kind in ("pointwise", "kernel", "view") else []
+    parts = [op_text(row)] if row.kind in ("pointwise", "kernel", "into", "view") else []
     if source_dir and row.kind not in ("tensor", "hand"):
         parts.append(backward_text(rows, helper_signatures(formulas(source_dir)), row))
     return "\n".join(parts)

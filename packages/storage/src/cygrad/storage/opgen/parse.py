@@ -12,9 +12,11 @@ A row (see CONTRIBUTING.md for a walk through one)::
     promote = "x"                # the result has x's dtype (default: PyTorch's promotion over all tensors); "alike":
                                  # all tensors have one dtype, integers do not become floats; "number": as beside an
                                  # int, so bool becomes int64
-    layout  = "contiguous"       # pointwise: the result is row-major (default: in the inputs' common layout)
+    layout  = "contiguous"       # pointwise, into: the result is row-major (default: in the inputs' common layout)
     fwd     = "1 / (1 + exp(-x))"  # pointwise: one formula an element; fwd_bool, fwd_int, fwd_complex: others
     kernel  = "sum"              # or: the hand-written storage function op_sum
+    into    = "index_copy"       # or: the hand-written storage function index_copy_into, which writes into its first
+                                 # input; the operation itself writes into a copy
     meta    = "transpose"        # or: the view rule view_transpose; shares storage
     tensor  = "sqrt(var(x))"     # or: made of other rows; records their nodes
     hand    = "why"              # or: recorded by autograd's own code (formulas.pxi: bw_NAME), for the reason given
@@ -44,8 +46,8 @@ may call the functions of kernels/special.h, and have no fused gradients; their 
 
 Inputs without a type are tensors; `tn` is a tensor or a number, `n` a number or a 0-d tensor; `bool` on an input before
 the first argument with a default is a tensor of bool. Arguments: int, float, number, flag, dim, dims, axis (one
-dimension, None for all), axes (as dims, but () for none), ints, dtype, str, and castto, a dtype to which the inputs are
-cast before the operation.
+dimension, None for all), axes (as dims, but () for none), ints, dtype, str, scalar (a number of any kind), and castto,
+a dtype to which the inputs are cast before the operation.
 """
 import ast
 import re
@@ -57,12 +59,12 @@ TABLE = Path(__file__).resolve().parent.parent / "optable"
 RARE = "special"
 NAMESPACES = ("linalg", "special", "fft")
 TENSOR_TYPES = ("t", "tn", "n", "mask", "tensors", "index")
-ARG_TYPES = ("int", "float", "number", "flag", "dim", "dims", "axis", "axes", "ints", "dtype", "castto", "str")
+ARG_TYPES = ("int", "float", "number", "flag", "dim", "dims", "axis", "axes", "ints", "dtype", "castto", "str",
+             "scalar")
 OUT_FORMS = ("out", "out_same", "out_typed")
-KEYS = {"sig", "types", "out", "promote", "fwd", "fwd_bool", "fwd_int", "fwd_complex",
-        "kernel", "meta", "tensor", "grad", "nondiff",
-        "node", "py", "api", "doc", "test", "alpha", "hand", "guard", "refusal", "layout", "overload", "returns",
-        "alias", "fused"}
+KEYS = {"sig", "types", "out", "promote", "fwd", "fwd_bool", "fwd_int", "fwd_complex", "kernel", "into", "meta",
+        "tensor", "grad", "nondiff", "node", "py", "api", "doc", "test", "alpha", "hand", "guard", "refusal", "layout",
+        "overload", "returns", "alias", "fused"}
 
 
 class TableError(ValueError):
@@ -92,6 +94,7 @@ class Row:
     promote: str | None
     fwd: dict                 # "" -> formula, "bool"/"int" -> formula of these dtypes; empty when not pointwise
     kernel: str | None
+    into: str | None
     meta: str | None
     tensor: str | None
     hand: str | None
@@ -123,7 +126,8 @@ class Row:
     def kind(self):
         if self.fwd:
             return "pointwise"
-        return "kernel" if self.kernel else "view" if self.meta else "hand" if self.hand else "tensor"
+        return next((kind for kind in ("kernel", "into", "hand") if getattr(self, kind)),
+                    "view" if self.meta else "tensor")
 
     @property
     def out_form(self):
@@ -199,13 +203,13 @@ def parse_row(name, file, raw):
         fail(f"unknown keys {sorted(unknown)}")
     if "sig" not in raw or "doc" not in raw:
         fail("sig and doc are required")
-    bodies = [k for k in ("fwd", "kernel", "meta", "tensor", "hand") if k in raw]
+    bodies = [k for k in ("fwd", "kernel", "into", "meta", "tensor", "hand") if k in raw]
     if len(bodies) != 1:
-        fail(f"exactly one of fwd, kernel, meta, tensor, hand is wanted, got {bodies}")
+        fail(f"exactly one of fwd, kernel, into, meta, tensor, hand is wanted, got {bodies}")
     params, outputs = parse_sig(raw["sig"], fail)
     fwd = {k[4:]: raw[k] for k in ("fwd", "fwd_bool", "fwd_int", "fwd_complex") if k in raw}
     default_api = "function method inplace out" if fwd else "function method"
-    optional = ("out", "promote", "kernel", "meta", "tensor", "hand", "nondiff", "alpha", "guard", "refusal",
+    optional = ("out", "promote", "kernel", "into", "meta", "tensor", "hand", "nondiff", "alpha", "guard", "refusal",
                 "layout", "overload", "returns")
     return Row(name=name, file=file, params=params, outputs=outputs, types=raw.get("types", "all"), fwd=fwd,
                grad=raw.get("grad", {}), node=raw.get("node", camel(name)), py=raw.get("py", {}),

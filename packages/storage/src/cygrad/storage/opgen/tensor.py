@@ -1,6 +1,7 @@
 """Tensor reading of gradient formulas: differentiable operations, printed as calls of autograd's op_ functions.
 
-Every expression has a type: T a Tensor, D a double, I an int64, M a set of dimensions, B a truth value, Z a shape.
+Every expression has a type: T a Tensor, D a double, I an int64, M a set of dimensions, B a truth value, Z a shape, S a
+word.
 Operators between tensors, or between a tensor and a number, become operations of the table; between numbers they stay
 C.
 """
@@ -9,9 +10,11 @@ import re
 
 from .scalar import constant
 
-C_TYPES = {"Tensor": "T", "double": "D", "int64_t": "I", "uint64_t": "M", "bint": "B", "const Dims*": "Z", "int": "I"}
+C_TYPES = {"Tensor": "T", "double": "D", "int64_t": "I", "uint64_t": "M", "bint": "B", "const Dims*": "Z", "int": "I",
+           "str": "S"}
 ARG_LETTER = {"int": "I", "float": "D", "number": "D", "flag": "B", "dim": "I", "dims": "M", "axis": "M", "axes": "M",
-              "ints": "Z", "dtype": "I", "castto": "I"}
+              "ints": "Z", "dtype": "I", "castto": "I", "str": "S",
+              "scalar": "S"}
 OPERATORS = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.Pow: "pow", ast.BitAnd: "bitwise_and",
              ast.BitOr: "bitwise_or", ast.BitXor: "bitwise_xor"}
 COMPARES = {ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge"}

@@ -1,0 +1,242 @@
+# Reading and writing single elements: gather and scatter, whose index has as many dimensions as the tensor; take and
+# put, whose index counts the elements.
+# Invariant: every index is checked before the first element is written.
+
+cdef struct Lookup:
+    Meta* x                # the tensor indexed, along dim
+    Meta* v                # values in the index's shape (or larger; or one for all, without dimensions)
+    Meta* index
+    int dim
+    int split              # the dimension that is cut for threads
+
+
+cdef void lookup_walk(Walk* w, const Lookup* l, int64_t first, int64_t end) noexcept nogil:
+    """A walk over index, values and tensor, of which only [first, end) along the split dimension."""
+    cdef int d
+    walk_start(w)
+    for d in range(l.index.ndim - 1, -1, -1):
+        walk_dim(w, end - first if d == l.split else l.index.sizes[d], bytes_at(l.index, d), bytes_at(l.v, d),
+                 bytes_at(l.x, d) if d != l.dim else 0)
+    walk_end(w)
+    w.p[0], w.p[1], w.p[2] = l.index.data, l.v.data, l.x.data
+    if l.index.ndim:
+        w.p[0] += first * bytes_at(l.index, l.split)
+        w.p[1] += first * bytes_at(l.v, l.split)
+        w.p[2] += first * bytes_at(l.x, l.split) if l.split != l.dim else 0
+
+
+cdef void lookup_part(const Lookup* l, Update f, bint read, int64_t first, int64_t end) noexcept nogil:
+    cdef Walk w
+    cdef int64_t xo[BLOCK]
+    cdef int64_t c[MAXDIM]
+    cdef char* q[WALKERS]
+    cdef int64_t at = 0, run, i, k, size = size_at(l.x, l.dim), step = bytes_at(l.x, l.dim)
+    if first >= end:
+        return
+    lookup_walk(&w, l, first, end)
+    walk_seek(&w, 0, c, q)
+    while at < w.numel:
+        run = min(w.sizes[0] - c[0], BLOCK)
+        for i in range(run):
+            k = (<int64_t*> (q[0] + i * w.st[0][0]))[0]
+            xo[i] = i * w.st[0][2] + (k * step if 0 <= k < size else 0)
+        apply_one(f, read, q[2], xo, 0, q[1], NULL, w.st[0][1], run)
+        walk_on(&w, run, c, q)
+        at += run
+
+
+cdef void lookup_split(const Lookup* l, Update f, bint read, int64_t n, int64_t parts) noexcept nogil:
+    cdef int64_t i
+    if parts == 1:
+        lookup_part(l, f, read, 0, n)
+        return
+    for i in prange(parts, num_threads=<int> parts, schedule="static"):
+        lookup_part(l, f, read, n * i // parts, n * (i + 1) // parts)
+
+
+cdef int lookup(Meta* x, int64_t dim, Meta* index, Meta* v, Update f, bint read) except -1:
+    """Writing is never cut along dim: indices may repeat there, and the last of equal ones wins."""
+    cdef Lookup l
+    cdef int64_t n = 1, parts
+    cdef int d
+    l.x, l.v, l.index, l.dim, l.split = x, v, index, <int> dim, <int> dim
+    if index.numel == 0:
+        return 0
+    if index.ndim:
+        n = index.sizes[dim] if read else 1
+        for d in range(index.ndim):
+            if d != dim and index.sizes[d] > n:
+                l.split, n = d, index.sizes[d]
+        if l.split == dim:
+            n = index.sizes[dim]
+    parts = num_threads() if index.numel >= GRAIN and (read or l.split != dim) else 1
+    if index.numel < NOGIL:
+        lookup_split(&l, f, read, n, parts)
+    else:
+        with nogil:
+            lookup_split(&l, f, read, n, parts)
+    return 0
+
+
+cdef int join_elements(Meta* x, int64_t dim, Meta* index, Meta* v, Update f) except -1:
+    return lookup(x, dim, index, v, f, False)
+
+
+cdef int check_lookup(str op, Meta* x, int64_t dim, Meta* index, Meta* src) except -1:
+    """Dtype and shape of an index of gather (src NULL) or scatter."""
+    cdef int d
+    if index.numel == 0:
+        return 0
+    check_index_dtype(op, index, True)
+    if max(index.ndim, 1) != max(x.ndim, 1) or (src != NULL and max(src.ndim, 1) != max(x.ndim, 1)):
+        source = f", {src.ndim} in the source {shape_text(src)}" if src != NULL else ""
+        raise RuntimeError(f"{op}(): as many dimensions as the tensor has are wanted, got {index.ndim} in the index "
+                           f"{shape_text(index)}{source}, {x.ndim} in the tensor {shape_text(x)}")
+    for d in range(index.ndim):
+        if d != dim and index.sizes[d] > size_at(x, d):
+            raise RuntimeError(f"{op}(): the index of shape {shape_text(index)} is larger than the tensor of shape "
+                               f"{shape_text(x)} in dimension {d}; only dimension {dim} may be")
+        if src != NULL and index.sizes[d] > size_at(src, d):
+            raise RuntimeError(f"{op}(): the index of shape {shape_text(index)} is larger than the source of shape "
+                               f"{shape_text(src)} in dimension {d}")
+    return 0
+
+
+cdef int check_lookup_values(str op, Meta* x, int64_t dim, Meta* index) except -1:
+    cdef Place place
+    cdef int64_t bad
+    walk_over(&place.walk, index, NULL, index.ndim, index.sizes)
+    if index.numel == 0:
+        return 0
+    bad = first_outside(&place, 0, size_at(x, dim))
+    if bad >= 0:
+        raise RuntimeError(f"{op}(): index {index_value(&place, bad)} is out of bounds for dimension {dim} with size "
+                           f"{size_at(x, dim)}; negative indices are not taken")
+    return 0
+
+
+cdef Storage op_gather(Meta* y, Meta* x, int64_t dim, Meta* index):
+    cdef Meta held
+    cdef Storage keep, s
+    check_lookup("gather", x, dim, index, NULL)
+    memset(&held, 0, sizeof(Meta))
+    keep = take_index(&held, index)
+    try:
+        check_lookup_values("gather", x, dim, &held)
+        s = allocate_contig(y, index.ndim, index.sizes, x.dtype)
+        lookup(x, dim, &held, y, mover(ITEMSIZE[x.dtype]), True)
+    finally:
+        meta_clear(&held)
+    return s
+
+
+cdef int scatter_with(str op, Meta* x, int64_t dim, Meta* index, Meta* src, int mode, bint include_self) except -1:
+    if x.dtype != src.dtype:
+        raise RuntimeError(f"{op}(): the tensor has dtype {name_of(x.dtype)}, the source {name_of(src.dtype)}: the "
+                           "same dtype is wanted")
+    check_lookup(op, x, dim, index, src)
+    return scatter_checked(op, x, dim, index, src, mode, include_self)
+
+
+cdef int scatter_checked(str op, Meta* x, int64_t dim, Meta* index, Meta* v, int mode, bint include_self) except -1:
+    cdef Meta held
+    cdef Storage keep
+    check_writable(op, x)
+    memset(&held, 0, sizeof(Meta))
+    keep = take_index(&held, index)
+    try:
+        check_lookup_values(op, x, dim, &held)
+        if index.numel:
+            join_into(join_elements, op, x, dim, &held, v, mode, include_self, True)
+    finally:
+        meta_clear(&held)
+    return 0
+
+
+cdef int scatter_into(Meta* x, int64_t dim, Meta* index, Meta* src) except -1:
+    return scatter_with("scatter", x, dim, index, src, WRITE, True)
+
+
+cdef int scatter_fill_into(Meta* x, int64_t dim, Meta* index, Meta* value) except -1:
+    cdef Meta cell
+    cdef Storage keep
+    check_lookup("scatter", x, dim, index, NULL)
+    memset(&cell, 0, sizeof(Meta))
+    keep = op_clone(&cell, value, x.dtype, True)
+    try:
+        scatter_checked("scatter", x, dim, index, &cell, WRITE, True)
+    finally:
+        meta_clear(&cell)
+    return 0
+
+
+cdef int scatter_add_into(Meta* x, int64_t dim, Meta* index, Meta* src) except -1:
+    return scatter_with("scatter_add", x, dim, index, src, PLUS, True)
+
+
+cdef int scatter_reduce_into(Meta* x, int64_t dim, Meta* index, Meta* src, str reduce, bint include_self) except -1:
+    return scatter_with("scatter_reduce", x, dim, index, src, reduce_mode("scatter_reduce", reduce, True),
+                        include_self)
+
+
+# ---- counted through all elements
+
+cdef int pick_flat(Pick* p, Meta* v, Meta* x, Meta* index) except -1:
+    cdef int d
+    pick_start(p, x, v, 1)
+    p.flat = x
+    walk_over(&p.places[0].walk, index, NULL, index.ndim, index.sizes)
+    p.places[0].size, p.places[0].step = x.numel, 1
+    for d in range(v.ndim - 1, -1, -1):
+        walk_dim(&p.values, v.sizes[d], bytes_at(v, d), 0, 0)
+    pick_ready(p)
+    p.n = index.numel
+    return 0
+
+
+cdef int join_flat(Meta* x, int64_t dim, Meta* index, Meta* v, Update f) except -1:
+    cdef Pick pick
+    pick_flat(&pick, v, x, index)
+    pick_run(&pick, f, False)
+    pick_end(&pick)
+    return 0
+
+
+cdef int check_flat(str op, Meta* x, Meta* index) except -1:
+    cdef Place place
+    cdef int64_t bad
+    check_index_dtype(op, index, False)
+    if x.numel == 0 and index.numel:
+        raise IndexError(f"{op}(): there is nothing to take from an empty tensor of shape {shape_text(x)}")
+    if index.numel == 0:
+        return 0
+    walk_over(&place.walk, index, NULL, index.ndim, index.sizes)
+    bad = first_outside(&place, -x.numel, x.numel)
+    if bad >= 0:
+        raise IndexError(f"{op}(): out of range: tried to access index {index_value(&place, bad)} on a tensor of "
+                         f"{x.numel} elements")
+    return 0
+
+
+cdef Storage op_take(Meta* y, Meta* x, Meta* index):
+    cdef Pick pick
+    cdef Storage s
+    check_flat("take", x, index)
+    s = allocate_contig(y, index.ndim, index.sizes, x.dtype)
+    pick_flat(&pick, y, x, index)
+    pick_run(&pick, mover(ITEMSIZE[x.dtype]), True)
+    pick_end(&pick)
+    return s
+
+
+cdef int put_into(Meta* x, Meta* index, Meta* src, bint accumulate) except -1:
+    if x.dtype != src.dtype:
+        raise RuntimeError(f"put_(): the tensor has dtype {name_of(x.dtype)}, the source {name_of(src.dtype)}: the "
+                           "same dtype is wanted")
+    check_index_dtype("put_", index, False)
+    if src.numel != index.numel:
+        raise IndexError(f"put_(): as many elements in source and index are wanted, got {src.numel} in the source "
+                         f"{shape_text(src)} and {index.numel} in the index {shape_text(index)}")
+    check_writable("put_", x)
+    check_flat("put_", x, index)
+    return join_into(join_flat, "put_", x, 0, index, src, PLUS if accumulate else WRITE, True, True)
