@@ -34,11 +34,18 @@ ARGUMENTS = {
     "select": (1, 1),
     "narrow": (1, 1, 2),
     "unfold": (1, 2, 1),
+    "index_reduce": (1, "prod"),
+    "scatter_reduce": (1, "mean"),
+    "constant_pad_nd": ((1, 2),),
 }
 INDICES = {
     "index_select": [0, 2, 0],
-    "index_add": [2, 0, 2],
-    "gather": [[0, 2], [1, 0]],
+    "index_copy": [2, 0, 1],
+    "index_fill": [2, -3],
+    "index_reduce": [2, 0, 2],
+    "take": [[0, 4], [-1, 4]],
+    "put": [[0, 4, -1], [1, 2, 3]],
+    "scatter_reduce": [[0, 2, 1], [1, 0, 0]],
     "scatter_add": [[0, 2, 1], [1, 0, 0]],
 }
 INEXACT_THERE = ("special_bessel_y0", "special_bessel_y1")  # PyTorch's results have 11 right digits
