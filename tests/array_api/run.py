@@ -36,7 +36,8 @@ def run(folder, options):
     """The names of the tests that failed, and how many passed."""
     env = os.environ | {"ARRAY_API_TESTS_MODULE": "cygrad.array_api", "ARRAY_API_TESTS_VERSION": "2024.12",
                         "OMP_WAIT_POLICY": "passive"}
-    command = [sys.executable, "-m", "pytest", "-q", "-rf", "--tb=short", "-p", "no:cacheprovider", *options]
+    command = [sys.executable, "-m", "pytest", "-q", "-rf", "--tb=short", "-p", "no:cacheprovider",
+               "array_api_tests", *options]
     with subprocess.Popen(command, cwd=folder, env=env, text=True, stdout=subprocess.PIPE) as child:
         lines = []
         for line in child.stdout:
