@@ -58,6 +58,7 @@ def empty_like(x, /, *, dtype=None, device=None):
 def eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None):
     """Ones on the diagonal `k` places above the main one, zeros elsewhere."""
     n_cols = n_rows if n_cols is None else n_cols
+    k = max(-n_rows, min(k, n_cols))
     rows, columns = cygrad.arange(n_rows, device=device), cygrad.arange(n_cols, device=device)
     return (columns - k == rows.unsqueeze(1)).to(cygrad.get_default_dtype() if dtype is None else dtype)
 

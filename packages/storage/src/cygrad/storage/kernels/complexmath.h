@@ -64,6 +64,7 @@ static inline T c_log10_##t(T z) { return c_scale_##t(clog##f(z), (P)(1 / C_LN10
 static inline T c_expm1_##t(T z) { \
     P x = c_real_##t(z), y = c_imag_##t(z), s = sin##f(y / 2); \
     if (y == 0) return c_make_##t(expm1##f(x), y); \
+    if (!isfinite(y)) return cexp##f(z) - 1; \
     return c_make_##t(expm1##f(x) * cos##f(y) - 2 * s * s, exp##f(x) * sin##f(y)); \
 } \
 /* |1 + z|**2 - 1 = x (2 + x) + y**2, whose log1p is twice the real part where |1 + z| is near 1 */ \
