@@ -85,9 +85,11 @@ def sanitize(session):
     build = {"CYGRAD_SANITIZE": "1", "CYGRAD_QUICK_BUILD": "1"}
     session.install(*PATHS, env=build)
     session.install("pytest", "hypothesis", "expecttest", "torch==2.13.0+cpu")
-    library = session.run("gcc", "-print-file-name=libasan.so", external=True, silent=True).strip()
+    # PyTorch throws C++ exceptions, which ASan can follow only if their library is there before it.
+    libraries = [session.run("gcc", f"-print-file-name={name}", external=True, silent=True).strip()
+                 for name in ("libasan.so", "libstdc++.so.6")]
     env = PASSIVE | {
-        "LD_PRELOAD": library, "PYTHONMALLOC": "malloc", "PARITY_STDERR": "1",
+        "LD_PRELOAD": " ".join(libraries), "PYTHONMALLOC": "malloc", "PARITY_STDERR": "1",
         "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1",     # Python's own memory is never given back
         "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"}
     session.run("python", "tests/parity/run.py", "--examples", "10", "--limit", "900", "--crashes-only",

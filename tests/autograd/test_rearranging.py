@@ -159,6 +159,56 @@ def test_views_in_place(torch, numbers, change, shape, stride):
         change(leaf)
 
 
+def test_the_same_bytes_as_another_dtype(torch):
+    x = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    y = x.view(torch.int32)
+    assert y[0].tolist() == [0x3F800000, 0x40000000]
+    assert not y.requires_grad
+    assert x.view(torch.uint8).shape == (2, 8)
+    assert x.view(dtype=torch.float64).shape == (2, 1)
+    assert x.t().view(torch.int32).stride() == (1, 2)
+    bad = [(x.t(), torch.uint8), (x[:, :1], torch.float64), (x[0, 0], torch.uint8), (x[:, 1:], torch.float64)]
+    for z, dtype in bad:
+        with pytest.raises(RuntimeError):
+            z.view(dtype)
+
+
+def test_set(torch, numbers):
+    x, y = numbers(4), torch.zeros(2, dtype=torch.float64)
+    assert y.set_(x) is y
+    y[1] = 7
+    assert x[1] == 7
+    assert y.set_(x.untyped_storage(), 2, (2,)).tolist() == [2, 3]
+    assert y.set_().shape == (0,)
+    for call in (lambda: y.set_(numbers(2).float()), lambda: numbers(1).requires_grad_().set_(x)):
+        with pytest.raises(RuntimeError):
+            call()
+    with pytest.raises(TypeError):
+        numbers(1).set_("x")
+
+
+def test_set_stays_inside_the_memory(beyond_pytorch, torch, numbers):
+    """PyTorch makes a storage of its own larger."""
+    y = numbers(2)
+    with pytest.raises(RuntimeError, match="bounds"):
+        y.set_(numbers(4), 3, (4,), (1,))
+    assert y.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(("shape", "wrap"), [
+    ((7, 3), False), ((7, 3), True), ((3, 7), True), ((8, 2), True), ((4, 3), True)])
+def test_fill_diagonal(torch, shape, wrap):
+    wanted = np.zeros(shape)
+    np.fill_diagonal(wanted, 2, wrap)
+    assert np.array_equal(torch.zeros(shape).fill_diagonal_(2, wrap).numpy(), wanted)
+
+
+@pytest.mark.parametrize("increasing", [False, True])
+def test_vander(torch, increasing):
+    x = np.array([1.0, 2.0, 3.0])
+    assert np.array_equal(torch.vander(torch.tensor(x), 4, increasing).numpy(), np.vander(x, 4, increasing))
+
+
 # ---- compositions beside NumPy ---------------------------------------------------------------------------------------
 
 A = np.arange(24.0).reshape(4, 6)

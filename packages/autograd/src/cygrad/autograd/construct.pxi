@@ -377,31 +377,31 @@ cdef object as_fill(object v, str name, str arg="fill_value"):
     return v
 
 
-def zeros(*size, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
+def zeros(*sizes, size=None, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
     """A tensor of zeros of the given shape."""
     cdef Dims d
     cdef int code = code_beside(dtype, out, default_dtype())
-    parse_shape(size, &d, "zeros")
+    parse_shape(sizes if size is None else (size, *sizes), &d, "zeros")
     check_layout(layout, pin_memory, "zeros")
     on = check_new(device, requires_grad, code, "zeros")
     return finish(finish_new(filled_zero(&d, 0.0, code), on), out)
 
 
-def ones(*size, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
+def ones(*sizes, size=None, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
     """A tensor of ones of the given shape."""
     cdef Dims d
     cdef int code = code_beside(dtype, out, default_dtype())
-    parse_shape(size, &d, "ones")
+    parse_shape(sizes if size is None else (size, *sizes), &d, "ones")
     check_layout(layout, pin_memory, "ones")
     on = check_new(device, requires_grad, code, "ones")
     return finish(finish_new(filled_zero(&d, 1.0, code), on), out)
 
 
-def empty(*size, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, memory_format=None):
+def empty(*sizes, size=None, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, memory_format=None):
     """An uninitialised tensor of the given shape."""
     cdef Dims d
     cdef int code = code_beside(dtype, out, default_dtype())
-    parse_shape(size, &d, "empty")
+    parse_shape(sizes if size is None else (size, *sizes), &d, "empty")
     check_layout(layout, pin_memory, "empty")
     on = check_new(device, requires_grad, code, "empty")
     y = filled(&d, None, code)

@@ -222,3 +222,70 @@ cdef Tensor become(Tensor x, object view):
     if needs(y) and y.fn is not None:
         replace_history(y.fn, x)
     return x
+
+
+cdef Tensor reinterpreted(Tensor x, int code):
+    """The bytes of x as elements of another dtype, without history, for a write through it has no gradient."""
+    cdef Tensor y = tensor_new()
+    cdef Dims d, s
+    cdef int64_t old = ITEMSIZE[x.m.dtype], new = ITEMSIZE[code], n
+    cdef int i, last = x.m.ndim - 1
+    if old != new and last < 0:
+        raise RuntimeError(f"view(): self.dim() cannot be 0 to view {dtype_object(x.m.dtype)} as {dtype_object(code)} (different "
+                           f"element sizes)")
+    if old != new and x.m.strides[last] != 1 and x.m.sizes[last] != 1:
+        raise RuntimeError(f"view(): self.stride(-1) must be 1 to view {dtype_object(x.m.dtype)} as {dtype_object(code)} (different "
+                           f"element sizes), but got {x.m.strides[last]}")
+    d.n = s.n = x.m.ndim
+    for i in range(d.n):
+        n = x.m.strides[i] * old
+        if new > old and i != last and n % new:
+            raise RuntimeError(f"view(): self.stride({i}) must be divisible by {new // old} to view {dtype_object(x.m.dtype)} as "
+                               f"{dtype_object(code)} (different element sizes), but got {x.m.strides[i]}")
+        d.v[i] = x.m.sizes[i]
+        s.v[i] = 1 if i == last and old != new else n // new
+    if old != new:
+        if x.m.sizes[last] * old % new:
+            raise RuntimeError(f"view(): self.size(-1) must be divisible by {new // old} to view {dtype_object(x.m.dtype)} as "
+                               f"{dtype_object(code)} (different element sizes), but got {x.m.sizes[last]}")
+        if (x.m.data - x.mem.ptr) % new:
+            raise RuntimeError(f"view(): self.storage_offset() must be divisible by {new // old} to view {dtype_object(x.m.dtype)} "
+                               f"as {dtype_object(code)} (different element sizes), but got {(x.m.data - x.mem.ptr) // old}")
+        d.v[last] = x.m.sizes[last] * old // new
+    adopt(y, x.mem)
+    y.flags = x.flags & UNCOUNTED
+    meta_strided(&y.m, d.n, d.v, s.v, code, x.m.data)
+    return y
+
+
+cdef Tensor put_over(Tensor x, object source, object storage_offset, object size, object stride):
+    """x over other memory, in place. The view is made first, so that all its checks come before x changes."""
+    cdef Tensor whole = tensor_new(), y
+    cdef Storage memory
+    cdef int64_t n = 0
+    if needs(x):
+        raise RuntimeError("set_(): a tensor that requires grad cannot be put over other memory; use detach() first")
+    if isinstance(source, Tensor):
+        y = <Tensor>source
+        if y.m.dtype != x.m.dtype:
+            raise RuntimeError(f"set_(): expected a source of dtype {dtype_object(x.m.dtype)}, got {dtype_object(y.m.dtype)}")
+        if size is not None:
+            y = as_strided(alias_of(y), size, stride, storage_offset)
+    else:
+        if source is not None and not isinstance(source, Storage):
+            wrong_type(source, "set_", "source", "Tensor or UntypedStorage")
+        memory = storage_new(0) if source is None else source
+        n = memory.nbytes // ITEMSIZE[x.m.dtype]
+        adopt(whole, memory)
+        meta_contig(&whole.m, 1, &n, x.m.dtype)
+        whole.m.data = memory.ptr
+        y = whole
+        if size is not None:
+            if stride is None:
+                stride = empty(size, dtype=dtype_object(BOOL)).stride()
+            y = as_strided(whole, size, stride, storage_offset)
+    tensor_strip(x)
+    meta_like(&x.m, &y.m)
+    adopt(x, y.mem)
+    x.base = None
+    return x

@@ -125,3 +125,54 @@ def zero_(input: Tensor) -> Tensor:
 def resize_as_(input: Tensor, the_template: Tensor, *, memory_format=None) -> Tensor:
     """`input.resize_as_(the_template)`."""
     return tensor_arg(input, "resize_as_").resize_as_(the_template, memory_format=memory_format)
+
+
+@composed("method")
+def fill_diagonal_(self: Tensor, fill_value, wrap: bool = False) -> Tensor:
+    """Writes a number to the main diagonal, in place.
+
+    Parameters
+    ----------
+    fill_value : number
+    wrap : bool
+        Whether the diagonal of a tall matrix starts again after as many rows as there are columns, and one more.
+
+    Raises
+    ------
+    RuntimeError
+        Fewer than two dimensions, or more of different sizes.
+    """
+    if self.dim() < 2:
+        raise RuntimeError(f"fill_diagonal_(): dimensions must larger than 1, got shape {list(self.shape)}")
+    if self.dim() > 2 and len(set(self.shape)) > 1:
+        raise RuntimeError("fill_diagonal_(): all dimensions of input must be of equal length, got shape "
+                           f"{list(self.shape)}")
+    step, n = sum(self.stride()), min(self.shape)
+    self.as_strided((n,), (step,)).fill_(fill_value)
+    height, width = self.shape[:2]
+    if wrap and self.dim() == 2 and height > width + 1 and width:
+        # Element k of the wrapped diagonal lies in row k + k // width, for a row is left out after each square.
+        fill_diagonal_(self[width + 1 :], fill_value, True)
+    return self
+
+
+@composed("function")
+def vander(x: Tensor, N=None, increasing: bool = False) -> Tensor:
+    """Powers of a vector as columns, the highest first unless `increasing`.
+
+    Parameters
+    ----------
+    x : Tensor
+        (m,).
+    N : int, optional
+        Number of columns; default m.
+    """
+    tensor_arg(x, "vander", "x")
+    if x.dim() != 1:
+        raise RuntimeError(f"vander(): x must be a one-dimensional tensor, got shape {list(x.shape)}")
+    n = x.shape[0] if N is None else int_arg(N, "vander", "N")
+    if n < 0:
+        raise RuntimeError(f"vander(): N must be non-negative, got {n}")
+    kind = x if x.dtype.is_floating_point or x.dtype.is_complex else x.long()
+    powers = _core.arange(n) if increasing else _core.arange(n - 1, -1, -1)
+    return kind.unsqueeze(1) ** powers.to(_dtypes["int64"])

@@ -450,3 +450,67 @@ def as_strided_scatter(input: Tensor, src: Tensor, size, stride, storage_offset=
                            f"{list(src.shape)}, slice size = {list(target.shape)}")
     target.copy_(src)
     return y
+
+
+# ---- copies of views -------------------------------------------------------------------------------------------------
+
+
+def copy_of(name: str, view, returns: str):
+    """Declare ``NAME_copy``: what the method `view` gives, with memory of its own."""
+
+    def copy(input, *args, out=None, **kwargs):
+        found = getattr(tensor_arg(input, f"{name}_copy"), view)(*args, **kwargs)
+        if isinstance(found, tuple):
+            return tuple(x.clone(memory_format=_core.contiguous_format) for x in found)
+        y = found.clone(memory_format=_core.contiguous_format)
+        return y if out is None else _core.deliver(y, out)
+
+    copy.__name__ = f"{name}_copy"
+    copy.__doc__ = f"`Tensor.{view}` with memory of its own: {returns}."
+    composed("function")(copy)
+
+
+for _name in ("as_strided", "diagonal", "expand", "narrow", "permute", "select", "squeeze", "t", "transpose", "unfold",
+              "unsqueeze", "view"):
+    copy_of(_name, _name, "a tensor")
+for _name in ("split", "split_with_sizes", "unbind"):
+    copy_of(_name, _name, "a tuple of tensors")
+for _name in ("alias", "detach"):
+    copy_of(_name, "detach" if _name == "detach" else "clone", "a tensor")
+
+
+@composed("method")
+def narrow_copy(self: Tensor, dim: int, start, length: int) -> Tensor:
+    """`narrow` with memory of its own."""
+    return self.narrow(dim, start, length).clone(memory_format=_core.contiguous_format)
+
+
+@composed("function")
+def detach(input: Tensor) -> Tensor:
+    """`input.detach()`."""
+    return tensor_arg(input, "detach").detach()
+
+
+@composed("method")
+def is_same_size(self: Tensor, other: Tensor) -> bool:
+    """Whether both tensors have the same shape."""
+    return self.shape == tensor_arg(other, "is_same_size", "other").shape
+
+
+@composed("function method")
+def is_nonzero(input: Tensor) -> bool:
+    """The only element as a bool.
+
+    Raises
+    ------
+    RuntimeError
+        `input` has no element, or several.
+    """
+    return bool(tensor_arg(input, "is_nonzero"))
+
+
+@composed("function method")
+def get_device(input: Tensor) -> int:
+    """-1: a tensor in the memory of the processor."""
+    tensor_arg(input, "get_device")
+    return -1
