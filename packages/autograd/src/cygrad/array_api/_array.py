@@ -34,6 +34,8 @@ class Array(Tensor):
         return Count(self)
 
     def __getitem__(self, key):
+        if isinstance(key, Tensor) and key.dtype.name == "bool" and 0 in key.shape and fits(key.shape, self.shape):
+            key = self.new_zeros(self.shape[:key.ndim], dtype=key.dtype)       # a mask without elements fits all sizes
         return flipped_index(self, key).as_subclass(Array)
 
     def __setitem__(self, key, value):
@@ -48,6 +50,11 @@ class Array(Tensor):
         part.copy_(value.expand(part.shape).flip(dims))
 
     __hash__ = Tensor.__hash__
+
+
+def fits(mask, shape):
+    """Whether a mask of that shape, with sizes of 0, selects nothing from an array of this shape."""
+    return len(mask) <= len(shape) and all(m in (0, s) for m, s in zip(mask, shape, strict=False))
 
 
 def unreversed(x, key):
