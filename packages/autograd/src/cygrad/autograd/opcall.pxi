@@ -442,6 +442,9 @@ cdef int write_in_place(const OpInfo* o, int code, int out_code, Tensor x, Tenso
     if not fits:
         raise RuntimeError(f"{o.name.decode().lower()}_: output with shape {list(shape_tuple(&x.m))} doesn't match the broadcast "
                            f"shape {[sizes[i] for i in range(nd)]}")
+    if o.out_real and out_code != code:
+        raise RuntimeError(f"In-place {o.name.decode().lower()} is not supported for complex tensors: the result is of "
+                           f"{dtype_object(out_code)!r}")
     if not storable(out_code, x.m.dtype):
         raise RuntimeError(f"{o.name.decode().lower()}_: result type {dtype_word(out_code)} can't be cast to the desired output "
                            f"type {dtype_word(x.m.dtype)}")

@@ -2,6 +2,7 @@
 
 from .._core import Tensor, cos, sin, stack, view_as_complex
 from . import composed
+from .views import broadcast_tensors
 
 
 def tensor_named(value, name, argument="input"):
@@ -61,6 +62,7 @@ def check_parts(a, b, name, arguments):
     """Two real tensors of one floating dtype."""
     for value, argument in zip((a, b), arguments, strict=True):
         tensor_named(value, name, argument)
+    for value, argument in zip((a, b), arguments, strict=True):
         if not value.dtype.is_floating_point:
             raise RuntimeError(f"{name}(): '{argument}' must be of float32 or float64, but is of {value.dtype}")
     if a.dtype != b.dtype:
@@ -74,12 +76,11 @@ def check_parts(a, b, name, arguments):
 def of_parts(re, im):
     """Complex numbers of real tensors of one dtype, which broadcast."""
     if re.shape != im.shape:
-        shape = (re.detach()[None][:0] + im.detach()[None][:0]).shape[1:]      # what both broadcast to
-        re, im = re.expand(shape), im.expand(shape)
+        re, im = broadcast_tensors(re, im)
     return view_as_complex(stack([re, im], re.dim()))
 
 
-@composed("function out", name="complex")
+@composed("function out_same", name="complex")
 def complex_(real: Tensor, imag: Tensor) -> Tensor:
     """Complex numbers of real and imaginary parts.
 
@@ -102,7 +103,7 @@ def complex_(real: Tensor, imag: Tensor) -> Tensor:
     return of_parts(real, imag)
 
 
-@composed("function out")
+@composed("function out_same")
 def polar(abs: Tensor, angle: Tensor) -> Tensor:
     """Complex numbers of absolute values and angles in radians.
 
