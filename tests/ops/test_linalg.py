@@ -369,3 +369,56 @@ def test_a_matrix_that_squares_many_times():
     close(torch.matrix_exp(a), want, 1e-11)
     assert torch.matrix_exp(torch.full((1, 1), -1e300, dtype=F64)).item() == 0.0
     assert torch.matrix_exp(torch.zeros(2, 2)).tolist() == [[1.0, 0.0], [0.0, 1.0]]
+
+
+# ---- complex numbers
+
+
+def complex_randn(*shape, seed=0):
+    return torch.complex(randn(*shape, seed=seed), randn(*shape, seed=seed + 50))
+
+
+@pytest.mark.parametrize("make", [randn, complex_randn])
+@pytest.mark.parametrize("shape", [(3, 3), (2, 4, 4), (1, 1)])
+def test_eigenvalues(make, shape):
+    a = make(*shape)
+    w, v = linalg.eig(a)
+    close(a.to(torch.complex128) @ v, v * w.unsqueeze(-2))
+    close((v.conj() * v).sum(-2).real, torch.ones(w.shape, dtype=F64))
+    np.testing.assert_allclose(np.sort_complex(linalg.eigvals(a).numpy()), np.sort_complex(w.numpy()), atol=1e-10)
+    # A function of the eigenvalues that is one of the matrix: the sum of their squares is the trace of its square.
+    x = a.clone().requires_grad_()
+    g, = torch.autograd.grad((linalg.eigvals(x) ** 2).sum().real, x)
+    h, = torch.autograd.grad((x @ x).diagonal(0, -2, -1).sum().real, x)
+    close(g, h)
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (5, 3), (2, 3, 5), (0, 3, 3)])
+def test_factors_of_complex_matrices(shape):
+    a = complex_randn(*shape)
+    k = min(shape[-2:])
+    q, r = linalg.qr(a)
+    close(q @ r, a)
+    close(q.mH @ q, torch.eye(k, dtype=torch.complex128).expand(*shape[:-2], k, k))
+    u, s, vh = linalg.svd(a, False)
+    close((u * s.unsqueeze(-2)) @ vh, a)
+    p, low, up = linalg.lu(a)
+    close(p @ low @ up, a)
+    close(a @ linalg.pinv(a) @ a, a)
+    b = a @ a.mH + torch.eye(shape[-2], dtype=torch.complex128)
+    low = linalg.cholesky(b)
+    close(low @ low.mH, b)
+    w, v = linalg.eigh(b)
+    close((v * w.unsqueeze(-2)) @ v.mH, b)
+    x = linalg.solve(b, a)
+    close(b @ x, a, 1e-9)
+    ld, pivots = linalg.ldl_factor(b, hermitian=True)
+    close(linalg.ldl_solve(ld, pivots, a, hermitian=True), x, 1e-8)
+
+
+def test_a_loss_that_depends_on_phases_is_refused():
+    for f, name in ((lambda a: linalg.svd(a)[0], "svd"), (lambda a: linalg.eigh(a)[1], "eigh"),
+                    (lambda a: linalg.eig(a)[1], "eig")):
+        a = complex_randn(3, 3).requires_grad_()
+        with pytest.raises(RuntimeError, match=f"{name}_backward"):
+            f(a).imag.sum().backward()

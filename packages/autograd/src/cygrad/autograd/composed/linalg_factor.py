@@ -88,10 +88,17 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False):
     return factor, info
 
 
-@composed("function method out", name="cholesky")
-def old_cholesky(input: Tensor, upper: bool = False):
+@composed("method", name="cholesky")
+def method_cholesky(input: Tensor, upper: bool = False):
     """See `linalg.cholesky`."""
     return cholesky_of(input, upper, "cholesky", Cholesky)
+
+
+@composed("function", name="cholesky")
+def function_cholesky(input: Tensor, upper: bool = False, *, out=None):
+    """See `linalg.cholesky`."""
+    y = method_cholesky(input, upper)
+    return y if out is None else deliver(y.contiguous(), out)
 
 
 @composed("function method out")

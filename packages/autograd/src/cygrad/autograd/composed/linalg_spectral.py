@@ -1,6 +1,6 @@
 """Singular values, eigenvalues, and what is made of them: pseudo-inverse, rank, condition, least squares."""
 
-from .._core import Tensor, cat, is_grad_enabled, lapack, where
+from .._core import Tensor, cat, is_grad_enabled, lapack, stack, view_as_complex, where
 from . import composed
 from .linalg_base import (
     Step,
@@ -275,19 +275,21 @@ def gaps_conj(w):
     return w.unsqueeze(-2) - w.unsqueeze(-1) + identity(w, w.shape[-1])
 
 
+def make(re, im):
+    return view_as_complex(stack([re, im], -1))
+
+
 def unpacked(w, v, n):
     """Complex eigenvalues and vectors from LAPACK's real ones: a pair's columns hold real and imaginary part."""
-    from .._core import complex as make
-
     im = w[..., n:]
-    values = make(w[..., :n].contiguous(), im.contiguous())
+    values = make(w[..., :n], im)
     if not v.numel():
         return values, make(v, v)
     first, second = (im > 0).unsqueeze(-2), (im < 0).unsqueeze(-2)
     before, after = cat([v[..., :1], v[..., :-1]], -1), cat([v[..., 1:], v[..., -1:]], -1)
     re = where(second, before, v)
     imag = where(first, after, where(second, -v, zero(v)))
-    return values, mT(make(mT(re).contiguous(), mT(imag).contiguous()))
+    return values, mT(make(mT(re), mT(imag)))
 
 
 def eig_of(a, vectors):
