@@ -28,7 +28,7 @@ CASES = {
     "take": lambda t, x, s, i, at, m: x.take(at - 2),
     "put": lambda t, x, s, i, at, m: x.put(i[:2], s[0, :2]),
     "put adding": lambda t, x, s, i, at, m: x.put(at, s, accumulate=True),
-    "take_along_dim": lambda t, x, s, i, at, m: t.take_along_dim(x, at[:1], 0),
+    "take_along_dim": lambda t, x, s, i, at, m: t.take_along_dim(x, at[:1] - 1, 0),
     "take_along_dim of all": lambda t, x, s, i, at, m: t.take_along_dim(x.contiguous(), at),
     "masked_select": lambda t, x, s, i, at, m: x.masked_select(m),
     "masked_scatter": lambda t, x, s, i, at, m: x.masked_scatter(m, s),

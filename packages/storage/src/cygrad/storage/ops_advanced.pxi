@@ -198,7 +198,7 @@ cdef Storage op_index(Meta* y, Meta* x, Meta** index, int n):
     cdef Meta* held
     if is_whole_mask(x, index, n):
         return op_masked_select(y, x, index[0])
-    held = metas_new(MAXDIM)
+    held = metas_new(max(n, <int> x.ndim))
     p.places = NULL
     try:
         advanced_shape(&a, x, index, n, held, keep)
@@ -212,7 +212,7 @@ cdef Storage op_index(Meta* y, Meta* x, Meta** index, int n):
         raise
     finally:
         pick_end(&p)
-        metas_free(held, MAXDIM)
+        metas_free(held, max(n, <int> x.ndim))
     return s
 
 
@@ -264,7 +264,7 @@ cdef int put_places(Meta* x, Meta** index, int n, Meta* value, Update f) except 
     cdef list keep = []
     cdef Meta* held
     cdef int k
-    held = metas_new(MAXDIM)
+    held = metas_new(max(n, <int> x.ndim))
     memset(&shown, 0, sizeof(Meta))
     p.places = NULL
     try:
@@ -277,7 +277,7 @@ cdef int put_places(Meta* x, Meta** index, int n, Meta* value, Update f) except 
         pick_run(&p, f, False)
     finally:
         pick_end(&p)
-        metas_free(held, MAXDIM)
+        metas_free(held, max(n, <int> x.ndim))
         meta_clear(&shown)
     return 0
 

@@ -21,8 +21,7 @@ cdef struct Pick:
 
 
 cdef int pick_start(Pick* p, Meta* x, Meta* v, int count) except -1:
-    memset(p, 0, sizeof(Pick))
-    p.x, p.v, p.count = x.data, v.data, count
+    p.x, p.v, p.count, p.flat = x.data, v.data, count, NULL
     p.places = <Place*> malloc(count * sizeof(Place) + 1)
     if p.places == NULL:
         raise MemoryError(f"no memory for {count} index tensors")

@@ -33,7 +33,8 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     ----------
     input : Tensor
     indices : Tensor
-        int64, of as many dimensions as ``input``; both broadcast against each other outside ``dim``.
+        int64, of as many dimensions as ``input``; both broadcast against each other outside ``dim``. Negative ones
+        count from the end.
     dim : int, optional
         Without it both are flattened.
 
@@ -45,7 +46,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     if indices.dtype is not _INT64:
         raise RuntimeError(f"take_along_dim(): indices of int64 are wanted, got {indices.dtype}")
     if dim is None:
-        return input.reshape(-1).gather(0, indices.reshape(-1))
+        return input.reshape(-1).gather(0, _from_start(indices.reshape(-1), input.numel()))
     if input.ndim != indices.ndim:
         raise RuntimeError(f"take_along_dim(): input and indices should have the same number of dimensions, but got "
                            f"{input.ndim} for the input {list(input.shape)} and {indices.ndim} for the indices "
@@ -54,7 +55,13 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     wide = [_joint(n, k) if d != at else n
             for d, (n, k) in enumerate(zip(input.shape, indices.shape, strict=True))]
     named = [n if d != at else k for d, (n, k) in enumerate(zip(wide, indices.shape, strict=True))]
-    return input.expand(wide).gather(dim, indices.expand(named)) if input.ndim else input.gather(dim, indices)
+    if not input.ndim:
+        return input.gather(dim, _from_start(indices, 1))
+    return input.expand(wide).gather(dim, _from_start(indices.expand(named), input.shape[at]))
+
+
+def _from_start(indices: Tensor, size: int) -> Tensor:
+    return _core.where(indices < 0, indices + size, indices)
 
 
 _INT64 = dtypes["int64"]
