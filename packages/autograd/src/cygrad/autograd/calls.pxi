@@ -170,19 +170,6 @@ def div(input=REQUIRED, other=REQUIRED, *, rounding_mode=None, out=None):
     return finish(divided(a, as_operand(other, a, OP_DIV, "div", "other"), rounded_division(rounding_mode)), out)
 
 
-cdef inline bint rounds_twice(int op, Tensor a, Tensor b) noexcept:
-    """Whether a quotient of halves is truncated, which PyTorch does after rounding it."""
-    cdef int code
-    if op != OP_DIV_TRUNC:
-        return False
-    code = result_code(a, b, None)
-    return code == FLOAT16 or code == BFLOAT16
-
-
-cdef Tensor divided(Tensor a, Tensor b, int op):
-    return op_trunc(op_div(a, b)) if rounds_twice(op, a, b) else binary(op, a, b)
-
-
 def pow(input=REQUIRED, exponent=REQUIRED, *, out=None):
     """`input` raised to `exponent`, element by element."""
     if isinstance(input, Tensor):
@@ -324,8 +311,7 @@ def flatten(input=REQUIRED, start_dim=0, end_dim=-1):
     cdef int last = wrap_dim(as_index(end_dim, "flatten", "end_dim"), x.m.ndim)
     cdef int i
     if first > last:
-        raise RuntimeError(f"flatten() has invalid args: start_dim cannot come after end_dim, got {start_dim} and "
-                           f"{end_dim}")
+        raise RuntimeError(f"flatten(): start_dim cannot come after end_dim, got {start_dim} and {end_dim}")
     if x.m.ndim == 0:
         d.n = 1
         d.v[0] = 1
@@ -471,8 +457,7 @@ def stack(tensors=REQUIRED, dim=0, *, out=None):
     for i, x in enumerate(xs):
         if not meta_same_shape(&(<Tensor>x).m, &(<Tensor>xs[0]).m):
             raise RuntimeError(f"stack expects each tensor to be equal size, but got {list((<Tensor>xs[0]).shape)} at "
-                               f"entry 0 and "
-                               f"{list((<Tensor>x).shape)} at entry {i}")
+                               f"entry 0 and {list((<Tensor>x).shape)} at entry {i}")
     k = wrap_dim(as_index(dim, "stack", "dim"), (<Tensor>xs[0]).m.ndim + 1)
     return joined(op_stack(xs, k), out, xs)
 

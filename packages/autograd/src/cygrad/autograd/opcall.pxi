@@ -187,6 +187,19 @@ cdef inline Tensor ternary(int op, Tensor a, Tensor b, Tensor c, const double* a
     return pointwise(op, 3, a, b, c, attr, None)
 
 
+cdef inline bint rounds_twice(int op, Tensor a, Tensor b) noexcept:
+    """Whether a quotient of halves is truncated, which PyTorch does after rounding it."""
+    cdef int code
+    if op != OP_DIV_TRUNC:
+        return False
+    code = result_code(a, b, None)
+    return code == FLOAT16 or code == BFLOAT16
+
+
+cdef Tensor divided(Tensor a, Tensor b, int op):
+    return op_trunc(op_div(a, b)) if rounds_twice(op, a, b) else binary(op, a, b)
+
+
 cdef inline int edge_of_operand(Node n, int k, Tensor t, int reads):
     """Edge k to t; returns the saved slots that its gradient reads, none when t needs no gradient."""
     n.n_edges = k + 1
