@@ -296,6 +296,23 @@ def ldexp_in_place(self: Tensor, other: Tensor) -> Tensor:
     return self.mul_(power_of_two(self, tensor_arg(other, "ldexp_", "other")))
 
 
+@composed("function method out")
+def logaddexp(input: Tensor, other: Tensor) -> Tensor:
+    """``log(exp(input) + exp(other))`` without overflow."""
+    tensor_arg(input, "logaddexp")
+    tensor_arg(other, "logaddexp", "other")
+    if not (input.dtype.is_complex or other.dtype.is_complex):
+        return row_call("logaddexp_real", (input, other))
+    a, b = (x.detach().real if x.dtype.is_complex else x.detach() for x in (input, other))
+    larger, smaller = _core.where(a >= b, input, other), _core.where(a >= b, other, input)
+    result = larger + _core.log1p(_core.exp(smaller - larger))
+    twins = (a == b) & a.isinf()  # their difference is no number
+    if not twins.any():
+        return result
+    sums = _core.where(a < 0, smaller, _core.log(_core.exp(input) + _core.exp(other)))
+    return _core.where(twins, sums, result)
+
+
 # (digits, exponent of the least normal number, largest number) of the dtypes that compute in float32
 HALVES = {dtypes["float16"]: (11, -14, 65504.0), dtypes["bfloat16"]: (8, -126, LARGEST["bfloat16"])}
 
