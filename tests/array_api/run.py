@@ -3,14 +3,16 @@
     python tests/array_api/run.py FOLDER [pytest options]
 
 FOLDER is where the suite lies; what is not there yet is cloned from GitHub. Nothing is skipped. A test that fails is
-allowed to only if ``docs/array_api.md`` lists it with a reason, as a line that begins with "- `test::name`:".
+allowed to only if ``docs/array_api.md`` lists it with a reason, as a line that begins with "- `file.py::test`: ".
 """
 
 import os
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from xml.etree import ElementTree
 
 SUITE = "https://github.com/data-apis/array-api-tests"
 COMMIT = "55fcc60"                      # of 2026-04
@@ -33,20 +35,23 @@ def clone(folder):
 
 
 def run(folder, options):
-    """The names of the tests that failed, and how many passed."""
+    """The names of the tests that failed, and how many there were."""
     env = os.environ | {"ARRAY_API_TESTS_MODULE": "cygrad.array_api", "ARRAY_API_TESTS_VERSION": "2024.12",
                         "OMP_WAIT_POLICY": "passive"}
-    command = [sys.executable, "-m", "pytest", "-q", "-rf", "--tb=short", "-p", "no:cacheprovider",
-               "array_api_tests", *options]
-    with subprocess.Popen(command, cwd=folder, env=env, text=True, stdout=subprocess.PIPE) as child:
-        lines = []
-        for line in child.stdout:
-            print(line, end="")
-            lines.append(line)
-    if child.returncode not in (0, 1):
-        sys.exit(f"the suite ended with code {child.returncode}")
-    failed = {m.group(1) for line in lines if (m := re.match(r"FAILED array_api_tests/(\S+)", line))}
-    return failed, re.findall(r"\d+ \w+", lines[-1])
+    with tempfile.TemporaryDirectory() as place:
+        results = Path(place, "results.xml")
+        command = [sys.executable, "-m", "pytest", "-q", "-rf", "--tb=short", "-p", "no:cacheprovider",
+                   f"--junitxml={results}", "array_api_tests", *options]
+        code = subprocess.run(command, cwd=folder, env=env).returncode
+        if code not in (0, 1):
+            sys.exit(f"the suite ended with code {code}")
+        cases = list(ElementTree.parse(results).iter("testcase"))
+    failed = set()
+    for case in cases:
+        if case.find("failure") is not None or case.find("error") is not None:
+            _, module, *classes = case.get("classname").split(".")
+            failed.add("::".join([f"{module}.py", *classes, case.get("name")]))
+    return failed, len(cases)
 
 
 def main():
@@ -54,9 +59,9 @@ def main():
         sys.exit(__doc__)
     folder = Path(sys.argv[1]).resolve()
     clone(folder)
-    failed, summary = run(folder, sys.argv[2:])
-    listed = set(re.findall(r"^- `(\S+::\S+)`:", LISTED.read_text(), re.MULTILINE))
-    print(f"\n{', '.join(summary)}; of the failures {len(failed & listed)} are listed in docs/array_api.md")
+    failed, count = run(folder, sys.argv[2:])
+    listed = set(re.findall(r"^- `(.+?::.+)`: ", LISTED.read_text(), re.MULTILINE))
+    print(f"\n{count} tests, {len(failed)} failed, of which {len(failed & listed)} are listed in docs/array_api.md")
     for name in sorted(failed - listed):
         print(f"not listed: {name}")
     if len(sys.argv) == 2:
