@@ -88,7 +88,7 @@ __all__ = [
     "masked_scatter", "matmul", "max", "min", "movedim", "nonzero", "norm", "numel", "ones", "ones_like", "permute",
     "pow", "promote_types", "rand", "rand_like", "randint", "randn", "randn_like", "randperm", "repeat_interleave",
     "reshape", "result_type", "roll", "scatter", "set_default_dtype", "split", "squeeze", "stack", "std", "t",
-    "tensor", "unbind", "var", "where", "zeros", "zeros_like"]
+    "take", "tensor", "unbind", "var", "where", "zeros", "zeros_like"]
 
 __all__ += ["bucketize", "randint_like", "searchsorted"]
 __all__ += ["channels_last", "channels_last_3d", "contiguous_format", "empty_strided", "layout", "memory_format", "preserve_format",

@@ -201,6 +201,9 @@ cdef Tensor as_single(object v, Tensor beside, int op, str name, str arg):
         raise RuntimeError(f"{name}(): argument '{arg}' must be a number or a 0-dimensional tensor, but has "
                            f"{t.m.ndim} dimension(s): shape "
                            f"{list(shape_tuple(&t.m))}")
+    if category(t.m.dtype) == KIND_COMPLEX and category(beside.m.dtype) != KIND_COMPLEX and t.item().imag:
+        raise RuntimeError(f"{name}(): the {arg} {t.item()} cannot be converted to {dtype_object(beside.m.dtype)} "
+                           f"without overflow")
     return t
 
 

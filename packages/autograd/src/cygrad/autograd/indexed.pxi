@@ -69,6 +69,15 @@ cdef Tensor scattered(Tensor x, object dim, object index, object src, object val
     return op_scatter_reduce(x, k, at, v, "prod", True)
 
 
+def take(input=REQUIRED, index=REQUIRED, *, out=None):
+    """The elements whose numbers in row-major order `index` holds, in its shape; negative ones count from the end."""
+    cdef Tensor x = as_tensor_arg(input, "take", "input"), at = as_tensor_arg(index, "take", "index")
+    if isinstance(out, Tensor):
+        refuse_overlap(<Tensor>out, x)
+        refuse_overlap(<Tensor>out, at)
+    return finish_exact(op_take(x, at), out)
+
+
 def index_add(input=REQUIRED, dim=REQUIRED, index=REQUIRED, source=REQUIRED, *, alpha=1, out=None):
     """A copy with the slices of `source`, times `alpha`, added where `index` says; repeated indices add up.
 
