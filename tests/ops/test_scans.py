@@ -194,3 +194,28 @@ def test_bad_input(name):
     if name == "logcumsumexp":
         with pytest.raises(NotImplementedError, match="int64"):
             scan(cygrad.ones(2, dtype=cygrad.int64), 0)
+
+
+@pytest.mark.parametrize("name", ["cumsum", "cumprod", "logcumsumexp", "logsumexp", "sum", "prod"])
+def test_complex_numbers_and_their_gradients(name):
+    torch = pytest.importorskip("torch")
+    z = np.random.default_rng(0).standard_normal((3, 4, 2)) @ np.array([1, 2j])
+    z[1, 2] = 0
+    found = []
+    for lib, x in ((torch, torch.from_numpy(z.copy())), (cygrad, cygrad.tensor(z.tolist(), dtype=cygrad.complex128))):
+        x.requires_grad_()
+        y = getattr(lib, name)(x * x, 1)
+        g = lib.ones_like(y) * (1 - 2j)
+        (first,) = lib.autograd.grad(y, x, g, create_graph=True)
+        (second,) = lib.autograd.grad(first, x, lib.ones_like(first) * 1j)
+        found.append([t.detach().resolve_conj().numpy() for t in (y, first, second)])
+    for ours, wanted in zip(*reversed(found), strict=True):
+        np.testing.assert_allclose(ours, wanted, rtol=1e-9, atol=1e-9)
+
+
+def test_logarithms_of_complex_sums_keep_the_phase():
+    z = cygrad.tensor([1 + 10j, 1 + 10j, -inf + 1j], dtype=cygrad.complex128)
+    wanted = [1 + 10j, 1 + math.log(2) + 10j, 1 + math.log(2) + 10j]
+    assert cygrad.logcumsumexp(z, 0).tolist() == pytest.approx(wanted)
+    assert cygrad.cumsum(z[0], 0).item() == z[0].item()
+    assert cygrad.logsumexp(z, 0).item() == pytest.approx(1 + math.log(2) + (10 - 4 * math.pi) * 1j)

@@ -70,6 +70,7 @@ include "ranges.pxi"      # arange(), linspace(), eye()
 include "indexing.pxi"    # x[...] and x[...] = v
 include "indexed.pxi"     # public calls that read and write through indices, and those that rearrange
 include "calls.pxi"       # public calls whose meaning depends on their arguments
+include "calls_reduce.pxi"
 include "random.pxi"      # random numbers
 include "sorting.pxi"     # search in sorted tensors
 include "lapack.pxi"      # LAPACK on tensors, for autograd/composed
@@ -84,8 +85,8 @@ __all__ = [
     *GENERATED_FUNCTIONS, "Tensor", "allclose", "arange", "as_strided", "as_tensor", "broadcast_to", "can_cast",
     "cat", "chunk", "clamp", "clone", "conj", "div", "empty", "empty_like", "equal", "eye", "flatten", "flip",
     "from_numpy", "frombuffer", "full", "full_like", "gather", "get_default_dtype", "index_add", "index_put",
-    "is_complex", "is_floating_point", "is_grad_enabled", "is_tensor", "isclose", "linspace", "manual_seed",
-    "masked_scatter", "matmul", "max", "min", "movedim", "nonzero", "norm", "numel", "ones", "ones_like", "permute",
+    "is_complex", "is_floating_point", "is_grad_enabled", "is_tensor", "isclose", "linspace", "logsumexp",
+    "manual_seed", "masked_scatter", "matmul", "max", "min", "movedim", "nonzero", "norm", "numel", "ones", "ones_like", "permute",
     "pow", "promote_types", "rand", "rand_like", "randint", "randn", "randn_like", "randperm", "repeat_interleave",
     "reshape", "result_type", "roll", "scatter", "set_default_dtype", "split", "squeeze", "stack", "std", "t",
     "take", "tensor", "unbind", "var", "where", "zeros", "zeros_like"]

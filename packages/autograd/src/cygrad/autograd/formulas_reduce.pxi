@@ -194,7 +194,19 @@ cdef Tensor logcumsumexp_backward(Tensor g, Tensor x, Tensor y, int64_t dim):
     before = shifted(y, dim, -INFINITY)
     same = op_logical_and(op_eq(before, y), op_isinf(y))
     rise = op_masked_fill(op_sub(before, y), same, scalar_tensor(0, y.m.dtype))
-    return op_mul(op_exp(op_sub(x, y)), op_recurrence(g, op_exp(rise), dim, True))
+    return op_mul(conj_of(op_exp(op_sub(x, y))), op_recurrence(g, conj_of(op_exp(rise)), dim, True))
+
+
+cdef Tensor complex_logsumexp(Tensor x, uint64_t mask, bint keepdim):
+    """From parts, whose gradients are right; the largest real part is a constant that cancels out."""
+    cdef Tensor y, top
+    if x.m.numel:
+        top = op_amax(alias_of(real_of_tensor(x)), mask, True)
+        top = op_masked_fill(top, op_logical_not(op_isfinite(top)), scalar_tensor(0, top.m.dtype))
+        y = op_add(op_log(op_sum(op_exp(op_sub(x, top)), mask, True, -1)), top)
+    else:
+        y = op_log(op_sum(op_exp(x), mask, True, -1))
+    return y if keepdim else op_squeeze_dims(y, mask)
 
 
 cdef Tensor recurrence_transposed(Tensor g, Tensor a, int64_t dim, bint reverse):

@@ -58,7 +58,7 @@ cdef Storage scan_parts(int kid, Meta* y, Meta* x, int64_t dim, bint reverse):
     """A running sum of both parts; y is complex."""
     cdef Meta shown, made
     cdef Storage s
-    if x.ndim == 0:
+    if x.ndim == 0:                            # whose only dimension would be that of the parts
         return op_clone(y, x, x.dtype, True)
     memset(&shown, 0, sizeof(Meta))
     memset(&made, 0, sizeof(Meta))

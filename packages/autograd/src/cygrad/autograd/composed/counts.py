@@ -8,6 +8,7 @@ from .. import _core
 from .._core import Tensor
 from ..grad_mode import no_grad
 from . import composed
+from .complex_numbers import complex_
 from .reductions import is_integral
 
 _INT64, _DOUBLE = dtypes["int64"], dtypes["float64"]
@@ -272,7 +273,7 @@ def cov(input: Tensor, *, correction: int = 1, fweights: Tensor | None = None,
         freedom = 0
     centred = x - mean.unsqueeze(1)
     other = centred if w is None else centred * w
-    other = _core.conj(other) if other.is_complex() else other
+    other = other.conj() if other.is_complex() else other
     return (_core.matmul(centred, other.to(centred.dtype).transpose(0, 1)) / freedom).squeeze()
 
 
@@ -285,8 +286,8 @@ def corrcoef(input: Tensor) -> Tensor:
     c = cov(input)
     if c.dim() == 0:
         return c / c
-    deviation = _core.sqrt(_core.diagonal(_core.real(c) if c.is_complex() else c))
+    deviation = _core.sqrt(_core.diagonal(c.real if c.is_complex() else c))
     c = c / deviation.unsqueeze(1) / deviation.unsqueeze(0)
     if c.is_complex():                                          # rounding must not exceed what is possible
-        return _core.complex(_core.real(c).clamp(-1, 1), _core.imag(c).clamp(-1, 1))
+        return complex_(c.real.clamp(-1, 1), c.imag.clamp(-1, 1))
     return c.clamp(-1, 1)

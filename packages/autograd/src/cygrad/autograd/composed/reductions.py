@@ -8,7 +8,6 @@ from . import composed
 
 _HALVES = [dtypes[name] for name in ("float16", "bfloat16") if name in dtypes]
 
-
 def wrapped(dim, ndim, name):
     """A dimension counted from the front; a tensor without dimensions counts as one of one dimension."""
     limit = max(ndim, 1)

@@ -13,6 +13,8 @@ cdef extern from "complex_kernels.h":
     void c_prod_merge() noexcept
     void c_cumprod_c64() noexcept
     void c_cumprod_c128() noexcept
+    void c_logcumsumexp_c64() noexcept
+    void c_logcumsumexp_c128() noexcept
     void c_recurrence_c64() noexcept
     void c_recurrence_c128() noexcept
 
@@ -28,6 +30,7 @@ cdef void register_kernels(void** table) noexcept:
     register_two(H_PROD, <void*> c_prod_c64, <void*> c_prod_c128, table)
     register_two(H_MERGE + H_PROD - H_SUM, <void*> c_prod_merge, <void*> c_prod_merge, table)
     register_two(H_CUMPROD, <void*> c_cumprod_c64, <void*> c_cumprod_c128, table)
+    register_two(H_LOGCUMSUMEXP, <void*> c_logcumsumexp_c64, <void*> c_logcumsumexp_c128, table)
     register_two(H_RECURRENCE, <void*> c_recurrence_c64, <void*> c_recurrence_c128, table)
 
 

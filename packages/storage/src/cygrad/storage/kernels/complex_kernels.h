@@ -71,7 +71,35 @@ static void c_recurrence_##t(char* y, const char* x, const char* a, int64_t m, c
             *(T*)(y + j * step[0] + i * st[0]) = c_make_##t((P)c_real_c128(z), (P)c_imag_c128(z)); \
         } \
     } \
+} \
+/* Along: log of running sums of exponentials */ \
+static void c_logcumsumexp_##t(char* y, const char* a, const char* b, int64_t m, const int64_t* step, int64_t n, \
+                               const int64_t* st) { \
+    int64_t i, j; \
+    (void)b; \
+    for (j = 0; j < m; j++) { \
+        double _Complex z = c_make_c128(-INFINITY, 0); \
+        for (i = 0; i < n; i++) { \
+            T v = *(const T*)(a + j * step[1] + i * st[1]); \
+            z = c_logaddexp(z, c_make_c128(c_real_##t(v), c_imag_##t(v))); \
+            *(T*)(y + j * step[0] + i * st[0]) = c_make_##t((P)c_real_c128(z), (P)c_imag_c128(z)); \
+        } \
+    } \
 }
+
+/* log(exp(a) + exp(b)): the one of the larger real part, whose phase is kept, plus log(1 + the quotient) */
+static double _Complex c_logaddexp(double _Complex a, double _Complex b) {
+    double _Complex low, w;
+    double u, v;
+    if (c_isnan_c128(a) || c_isnan_c128(b)) return c_make_c128(NAN, NAN);
+    low = c_real_c128(a) < c_real_c128(b) ? a : b;
+    a = c_real_c128(a) < c_real_c128(b) ? b : a;
+    if (isinf(c_real_c128(a))) return a;
+    w = cexp(low - a);
+    u = c_real_c128(w), v = c_imag_c128(w);
+    return a + c_make_c128(0.5 * log1p(2 * u + u * u + v * v), atan2(v, 1 + u));
+}
+
 C_KERNELS(c64, float _Complex, float)
 C_KERNELS(c128, double _Complex, double)
 
