@@ -86,10 +86,10 @@ __all__ = [
     "cat", "chunk", "clamp", "clone", "conj", "div", "empty", "empty_like", "equal", "eye", "flatten", "flip",
     "from_numpy", "frombuffer", "full", "full_like", "gather", "get_default_dtype", "index_add", "index_put",
     "is_complex", "is_floating_point", "is_grad_enabled", "is_tensor", "isclose", "linspace", "logsumexp",
-    "manual_seed", "masked_scatter", "matmul", "max", "min", "movedim", "nonzero", "norm", "numel", "ones", "ones_like", "permute",
-    "pow", "promote_types", "rand", "rand_like", "randint", "randn", "randn_like", "randperm", "repeat_interleave",
-    "reshape", "result_type", "roll", "scatter", "set_default_dtype", "split", "squeeze", "stack", "std", "t",
-    "take", "tensor", "unbind", "var", "where", "zeros", "zeros_like"]
+    "manual_seed", "masked_scatter", "matmul", "max", "min", "movedim", "nonzero", "norm", "numel", "ones",
+    "ones_like", "permute", "pow", "promote_types", "rand", "rand_like", "randint", "randn", "randn_like", "randperm",
+    "repeat_interleave", "reshape", "result_type", "roll", "scatter", "set_default_dtype", "split", "squeeze", "stack",
+    "std", "t", "take", "tensor", "unbind", "var", "where", "zeros", "zeros_like"]
 
 __all__ += ["bucketize", "randint_like", "searchsorted"]
 __all__ += ["channels_last", "channels_last_3d", "contiguous_format", "empty_strided", "layout", "memory_format", "preserve_format",
