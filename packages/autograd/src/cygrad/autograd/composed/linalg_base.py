@@ -149,21 +149,8 @@ def numel(shape):
 # ---- triangles and diagonals
 
 
-def band(x, k, lower):
-    rows, cols = arange(x.shape[-2]).unsqueeze(-1), arange(x.shape[-1])
-    return where(cols - rows <= k if lower else cols - rows >= k, x, zero(x))
-
-
 def zero(x):
     return x.detach().new_zeros(())
-
-
-def tril(x, k=0):
-    return band(x, k, True)
-
-
-def triu(x, k=0):
-    return band(x, k, False)
 
 
 def diag_embed(x):

@@ -1,6 +1,6 @@
 """Factorisations: Cholesky, LU, QR and LDL, and what is done with the factors."""
 
-from .._core import RETURNS, Tensor, arange, cat, deliver, lapack, named_results
+from .._core import RETURNS, Tensor, arange, cat, deliver, lapack, named_results, tril, triu
 from . import composed
 from .linalg_base import (
     NOT_POSITIVE,
@@ -19,8 +19,6 @@ from .linalg_base import (
     mH,
     one_batch,
     raise_failed,
-    tril,
-    triu,
 )
 from .linalg_solve import check_system, triangular
 

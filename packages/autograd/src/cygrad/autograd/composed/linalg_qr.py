@@ -1,6 +1,6 @@
 """QR decomposition, products of reflections, and the LDL factors of symmetric matrices."""
 
-from .._core import Tensor, cat, is_grad_enabled, lapack, where
+from .._core import Tensor, cat, is_grad_enabled, lapack, tril, triu, where
 from . import composed
 from .linalg_base import (
     Step,
@@ -18,8 +18,6 @@ from .linalg_base import (
     mT,
     one_batch,
     raise_failed,
-    tril,
-    triu,
     type_word,
 )
 from .linalg_solve import check_system, triangular

@@ -1,6 +1,6 @@
 """Systems of linear equations, inverses and determinants, on the LU factorisation of LAPACK."""
 
-from .._core import Tensor, deliver, is_grad_enabled, lapack, where
+from .._core import Tensor, deliver, is_grad_enabled, lapack, tril, triu, where
 from . import composed
 from .linalg_base import (
     SINGULAR,
@@ -22,8 +22,6 @@ from .linalg_base import (
     mT,
     one_batch,
     raise_failed,
-    tril,
-    triu,
 )
 
 # ---- solve
