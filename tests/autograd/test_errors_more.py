@@ -329,7 +329,8 @@ def test_the_least_integer_over_minus_one(beyond_pytorch, torch):
 # ---- every public name --------------------------------------------------------------------------------------------
 
 JUNK = {"str": "x", "bytes": b"x", "dict": {}, "set": {1}, "object": object(), "ellipsis": ..., "slice": slice(None)}
-NO_TENSORS = {"empty_cache", "get_default_dtype", "get_num_threads", "is_grad_enabled", "is_tensor"}
+NO_TENSORS = {"empty_cache", "from_file", "get_default_dtype", "get_num_threads", "get_rng_state", "initial_seed",
+              "is_grad_enabled", "is_tensor", "seed"}
 
 
 def public_functions(module):
@@ -353,7 +354,8 @@ def test_junk_for_every_function(beyond_pytorch, torch, kind):
     tensors = operands(torch)
     before = state(tensors)
     options = {"full_like": {"fill_value": 1}, "frombuffer": {"dtype": torch.float32},
-               "randint": {"size": (2,), "high": 5}, "select_scatter": {"dim": 0, "index": 0}}
+               "randint": {"size": (2,), "high": 5}, "randint_like": {"high": 5},
+               "select_scatter": {"dim": 0, "index": 0}}
     unnamed = {}
     for name in public_functions(torch):
         if name in NO_TENSORS:

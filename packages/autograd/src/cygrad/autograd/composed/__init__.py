@@ -5,6 +5,7 @@ table has ``tensor = "..."``. `composed` declares it once, with all places where
 """
 
 from functools import wraps
+from types import FunctionType
 from typing import get_args
 
 from .. import _core
@@ -40,7 +41,8 @@ def composed(places, name=None, returns=None):
     def declare(function):
         public = name or function.__name__
         plain = function
-        function = with_checks(function, public)
+        if isinstance(function, FunctionType):           # compiled ones check their arguments themselves
+            function = with_checks(function, public)
         if returns:
             where = words[0]
             kind = public if where in ("function", "method") else f"{where.replace('.', '_')}_{public}"
