@@ -66,7 +66,8 @@ def code_lines(text):
 
 
 def test_the_product_is_small():
-    assert sum(code_lines(p.read_text()) for p in [*sources(), *ROOT.glob("packages/*/src/**/*.pxi.in")]) < 20_000
+    """A few days of reading. The cap is raised by what an issue adds to the scope: operations and dtypes by 12,000 lines."""
+    assert sum(code_lines(p.read_text()) for p in [*sources(), *ROOT.glob("packages/*/src/**/*.pxi.in")]) < 32_000
 
 
 def test_comments_and_docstrings_are_free():
