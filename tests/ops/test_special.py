@@ -174,3 +174,8 @@ def test_integers_are_refused(name):
 def test_sums_of_squares_do_not_vanish_in_float32():
     x = cygrad.tensor([1e-30, 3e38])
     assert cygrad.hypot(x, x).tolist() == pytest.approx([1.4142136e-30, inf])
+
+
+def test_another_name_of_a_compiled_function_keeps_its_errors():
+    with pytest.raises(TypeError, match="logsumexp"):
+        cygrad.special.logsumexp(cygrad.ones(2))
