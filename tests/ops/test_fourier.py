@@ -4,7 +4,7 @@ import pytest
 
 import cygrad as torch
 
-CASES = [((5,), None), ((6,), 0), ((4, 5), None), ((4, 5), 1), ((4, 5), (0, -1)), ((2, 3, 4), (2, 0)), ((), None),
+CASES = [((5,), None), ((6,), 0), ((4, 5), None), ((4, 5), 1), ((4, 5), (0, -1)), ((2, 3, 4), (2, 0)),
          ((0, 3), None)]
 
 
@@ -29,6 +29,11 @@ def test_frequencies(n):
         ours = getattr(torch.fft, name)(n, d=0.25, dtype=torch.float64)
         assert ours.numpy() == pytest.approx(getattr(np.fft, name)(n, d=0.25), abs=0)
         assert getattr(torch.fft, name)(n).dtype is torch.float32
+
+
+def test_no_dimensions():
+    """There is nothing to shift."""
+    assert torch.fft.fftshift(torch.tensor(3.0)).item() == 3 == torch.fft.ifftshift(torch.tensor(3.0)).item()
 
 
 def test_refusals():
