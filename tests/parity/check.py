@@ -48,6 +48,8 @@ UNDEFINED = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_str
 # Rows whose results are places, which may be others of equal elements; where `dim` stands among the arguments.
 TIES = {"sort": 1, "argsort": 1, "topk": 2, "kthvalue": 2, "median": 1, "nanmedian": 1, "mode": 1}
 ELEMENTWISE = ("elementwise, one input", "elementwise, two and more inputs")
+# Rows of which PyTorch 2.13 itself writes outside the memory of an `out` that is not row-major, and ends in free().
+OUT_OF_BOUNDS = {"tril", "triu"}
 # Rows in which PyTorch itself loses digits that we keep.
 LOSSY = {("matrix_exp", "float32"): 2000, ("matrix_exp", "complex64"): 2000, ("logsumexp", "complex64"): 400}
 # Rows in which PyTorch's gradient is NaN: it does not find the largest modulus again, which it rounded in another way.
@@ -243,6 +245,8 @@ class Checker:
         if not all(isinstance(p, torch.Tensor) for p in parts):
             return
         for layout in ("contiguous", "transposed", "empty", "other dtype"):
+            if layout == "transposed" and self.row in OUT_OF_BOUNDS:
+                continue
             if layout == "transposed" and self.row in CORRUPTING:
                 continue
             outs = tuple(out_recipe(p, layout) for p in parts)
