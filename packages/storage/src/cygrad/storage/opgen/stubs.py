@@ -1,6 +1,5 @@
 """Prints the type stubs of the public names that come from the op table or from compositions."""
 import ast
-import re
 from pathlib import Path
 
 from .parse import NAMESPACES
@@ -74,13 +73,15 @@ def composed_stubs(folder):
 
 
 def method_stub(node, call):
+    """The head with types under their names in the stub; the first parameter keeps its name, which may be given."""
     names = [k.value.value for k in call.keywords if k.arg == "name"] + [a.value for a in call.args[1:2]]
-    node.args.args[0] = ast.arg("self")
-    text = ast.unparse(node.args)
+    arguments = [n for n in ast.walk(node.args) if isinstance(n, ast.arg)]
+    for annotation in filter(None, [node.returns, *(a.annotation for a in arguments)]):
+        for n in ast.walk(annotation):
+            if isinstance(n, ast.Name):
+                n.id = _PLAIN.get(n.id, n.id)
     result = ast.unparse(node.returns) if node.returns else "Any"
-    line = f"({text}) -> {result}: ..."
-    line = re.sub(rf"(?<![\w.])\b({'|'.join(_PLAIN)})\b(?! *[:=])", lambda m: _PLAIN[m[0]], line)
-    return f"def {(names or [node.name])[0]}{line}"
+    return f"def {(names or [node.name])[0]}({ast.unparse(node.args)}) -> {result}: ..."
 
 
 def stub_text(rows, template, composed=()):
