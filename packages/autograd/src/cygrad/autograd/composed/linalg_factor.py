@@ -99,7 +99,7 @@ def function_cholesky(input: Tensor, upper: bool = False, *, out=None):
     return y if out is None else deliver(y.contiguous(), out)
 
 
-@composed("function method out")
+@composed("method")
 def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False):
     """The solution of ``AX = input`` for the A whose Cholesky factor is `input2`."""
     check_tensor(input, "cholesky_solve", "input")
@@ -115,6 +115,13 @@ def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False):
                            f"{input.shape[-1]}")
     low, b = one_batch(mH(input2) if upper else input2, input)
     return triangular(mH(low), triangular(low, b, False), True)
+
+
+@composed("function", name="cholesky_solve")
+def function_cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False, *, out=None):
+    """See `Tensor.cholesky_solve`; an empty `out` is laid out by rows."""
+    y = cholesky_solve(input, input2, upper)
+    return y if out is None else deliver(y.contiguous(), out)
 
 
 @composed("function method out")
