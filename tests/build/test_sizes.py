@@ -66,7 +66,7 @@ def code_lines(text):
 
 
 def test_the_product_is_small():
-    """A few days of reading. An issue raises the cap by what it adds to the scope: all operations and dtypes by 12,000."""
+    """A few days of reading. An issue raises the cap by what it adds to the scope: operations and dtypes by 12,000."""
     assert sum(code_lines(p.read_text()) for p in [*sources(), *ROOT.glob("packages/*/src/**/*.pxi.in")]) < 32_000
 
 

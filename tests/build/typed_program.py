@@ -24,6 +24,11 @@ assert_type(weight.max(0).indices, torch.Tensor)
 assert_type(torch.allclose(weight, weight), bool)
 assert_type(weight.grad, torch.Tensor | None)
 assert_type(weight.grad_fn, Node | None)
+assert_type(weight.view(torch.int64), torch.Tensor)
+assert_type(weight.view(4, 3).clip(0).to(memory_format=torch.preserve_format), torch.Tensor)
+assert_type(weight.max(other=weight), torch.Tensor)
+assert_type(weight.layout, torch.layout)
+assert_type(torch.empty(1, 2, 3, 4, memory_format=torch.channels_last), torch.Tensor)
 loss(weight, torch.zeros_like(weight)).backward(retain_graph=True)
 
 with torch.no_grad():

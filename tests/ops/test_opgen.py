@@ -17,6 +17,7 @@ from cygrad.storage.opgen.scalar import (
     gradient_plan,
     kernels,
 )
+from cygrad.storage.opgen.stubs import composed_stubs
 
 F32, F64, I32, U8, B8 = (next(t for t in ELEMENT_TYPES if t.name == n) for n in ("f32", "f64", "i32", "u8", "b8"))
 ROWS = load()
@@ -159,6 +160,21 @@ def test_unchanged_files_are_left_alone(tmp_path):
     (tmp_path / "kernel_ids.pxi").write_text("stale")
     write_storage(tmp_path)
     assert "N_KERNELS" in (tmp_path / "kernel_ids.pxi").read_text()
+
+
+def test_stubs_of_compositions(tmp_path):
+    (tmp_path / "a.py").write_text(
+        '@in_place\n@composed("function method")\ndef f(input: Tensor, n: int = 1, *, flag: bool | None = None): pass\n'
+        '@composed("function")\ndef g(input: Tensor) -> Tensor: pass\n'
+        'composed("method out", name="h")(g)\n'
+        'composed("function", name="k")(g)\n'
+        'composed("method", name="clip")(Tensor.__dict__["clamp"])\n')
+    assert composed_stubs(tmp_path) == [
+        "def f(input: Tensor, n: _int=1, *, flag: _bool | None=None) -> Any: ...",
+        "def f_(self, n: _int=1, *, flag: _bool | None=None) -> Tensor: ...",
+        "def h(input: Tensor) -> Tensor: ...",
+        "clip = clamp",
+    ]
 
 
 def test_show_on_the_command_line():

@@ -4,6 +4,7 @@ from typing_extensions import Buffer
 
 ISAS: tuple[str, ...]
 GROUPS: tuple[str, ...]
+RARE: list[str]
 POINTWISE: tuple[str, ...]
 SINGLE: tuple[str, ...]
 CHOSEN: str

@@ -143,7 +143,7 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: f
 
 @in_place
 @composed("")
-def addmm(input, mat1, mat2, *, beta=1, alpha=1):
+def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1):
     return _core.addmm(input, mat1, mat2, beta=beta, alpha=alpha)
 
 

@@ -60,28 +60,63 @@ _PLAIN = {"int": "_int", "float": "_float", "bool": "_bool", "dtype": "_dtype", 
 
 
 def composed_stubs(folder):
-    """Stubs of the methods that are compositions: heads of the functions under ``@composed("... method ...")``."""
+    """Stubs of the methods that are compositions, or other names of compiled methods: what ``composed`` declares.
+
+    It stands above a function, or is called as ``composed("method", name="new")(target)``.
+    """
     lines = []
     for path in sorted(Path(folder).glob("*.py")):
-        for node in ast.parse(path.read_text()).body:
-            for call in node.decorator_list if isinstance(node, ast.FunctionDef) else ():
-                if not (isinstance(call, ast.Call) and getattr(call.func, "id", "") == "composed" and call.args):
-                    continue
-                if "method" in call.args[0].value.split():
-                    lines.append(method_stub(node, call))
+        body = ast.parse(path.read_text()).body
+        heads = {node.name: node for node in body if isinstance(node, ast.FunctionDef)}
+        for node in body:
+            if isinstance(node, ast.FunctionDef):
+                lines += [method_stub(node, call) for call in node.decorator_list if declares_method(call)]
+                lines += [in_place_stub(node) for d in node.decorator_list if getattr(d, "id", "") == "in_place"]
+            elif isinstance(node, ast.Expr) and declares_method(getattr(node.value, "func", None)):
+                lines.append(renamed_stub(node.value, heads))
     return lines
 
 
-def method_stub(node, call):
-    """The head with types under their names in the stub; the first parameter keeps its name, which may be given."""
+def declares_method(call):
+    return (isinstance(call, ast.Call) and getattr(call.func, "id", "") == "composed" and call.args
+            and "method" in call.args[0].value.split())
+
+
+def public_name(call, default=None):
     names = [k.value.value for k in call.keywords if k.arg == "name"] + [a.value for a in call.args[1:2]]
+    return names[0] if names else default
+
+
+def plain_types(node):
+    """Types of the head under their names in the stub."""
     arguments = [n for n in ast.walk(node.args) if isinstance(n, ast.arg)]
     for annotation in filter(None, [node.returns, *(a.annotation for a in arguments)]):
         for n in ast.walk(annotation):
             if isinstance(n, ast.Name):
                 n.id = _PLAIN.get(n.id, n.id)
+
+
+def method_stub(node, call):
+    """The head of the function; the first parameter keeps its name, which may be given."""
+    plain_types(node)
     result = ast.unparse(node.returns) if node.returns else "Any"
-    return f"def {(names or [node.name])[0]}({ast.unparse(node.args)}) -> {result}: ..."
+    return f"def {public_name(call, node.name)}({ast.unparse(node.args)}) -> {result}: ..."
+
+
+def in_place_stub(node):
+    """The method that ``in_place`` adds: the function over its first argument."""
+    plain_types(node)
+    _, *others = node.args.args
+    arguments = ast.arguments(**{**dict(ast.iter_fields(node.args)), "args": [ast.arg("self"), *others]})
+    return f"def {node.name}_({ast.unparse(arguments)}) -> Tensor: ..."
+
+
+def renamed_stub(value, heads):
+    """``composed("method", name="new")(function)`` or ``...(Tensor.__dict__["name"])``."""
+    target = value.args[0]
+    if isinstance(target, ast.Name):
+        return method_stub(heads[target.id], value.func)
+    return f"{public_name(value.func)} = {target.slice.value}"
 
 
 def stub_text(rows, template, composed=()):
