@@ -66,11 +66,7 @@ def code_lines(text):
 
 
 def test_the_product_is_small():
-<<<<<<< Updated upstream
     """A few days of reading. An issue raises the cap by what it adds to the scope: operations and dtypes by 12,000."""
-=======
-    """A few days of reading. An issue raises the cap by what it adds: all operations and dtypes by 12,000 lines."""
->>>>>>> Stashed changes
     assert sum(code_lines(p.read_text()) for p in [*sources(), *ROOT.glob("packages/*/src/**/*.pxi.in")]) < 32_000
 
 
