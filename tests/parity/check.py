@@ -175,7 +175,7 @@ class Checker:
         try:
             ours, our_inputs = attempt(cygrad, f.ours, tree)
         except Lacking as lack:
-            return None if str(lack).startswith("sparse") else f"lacks {lack}: not there yet"    # sparse is out of scope
+            return None if str(lack).startswith("sparse") else f"lacks {lack}: not there yet"   # sparse is out of scope
         if isinstance(theirs, Exception) or isinstance(ours, Exception):
             return compare.errors(theirs, ours)
         ties = self.ties(tree, their_inputs)
