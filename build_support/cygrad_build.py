@@ -13,6 +13,7 @@ import hashlib
 import importlib.util
 import json
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -228,6 +229,17 @@ def import_generator(storage: Path) -> ModuleType:
     return module
 
 
+def with_includes(depends: list[str], headers: dict[str, Path]) -> list[str]:
+    """What Cython found, the headers of ``cdef extern from`` among it, with the headers that those include."""
+    found: dict[str, Path] = {}
+    waiting = [Path(f) for f in depends if f.endswith(".h")]
+    while waiting:
+        for name in set(re.findall(r'#include "([^"]+)"', waiting.pop().read_text())) & headers.keys() - found.keys():
+            found[name] = headers[name]
+            waiting.append(headers[name])
+    return [*depends, *map(str, found.values())]
+
+
 def write_if_changed(path: Path, text: str) -> None:
     if not path.is_file() or path.read_text() != text:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -273,11 +285,11 @@ class build_ext(_build_ext):
             include_path=rules.include_path(),
             compiler_directives=DIRECTIVES,
         )
-        headers = [str(p) for root in (*rules.roots(), rules.generated) for p in root.rglob("*.h")]
+        headers = {p.name: p for root in (*rules.roots(), rules.generated) for p in root.rglob("*.h")}
         by_name = {ext.name: ext for ext in translated}
         for ext in self.extensions:
             ext.sources = by_name[ext.name].sources
-            ext.depends = [*by_name[ext.name].depends, *headers]
+            ext.depends = with_includes(by_name[ext.name].depends, headers)
         super().build_extensions()
         stamps = json.loads(rules.stamps.read_text())
         self._write_stamps(stamps["modules"], stamps["sources"] | {self.build_lib: sources})
