@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("setuptools")
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "build_support"))
-from cygrad_build import abi_stamp
+from cygrad_build import abi_stamp, with_includes
 
 ROW = '[double]\nsig = "x -> y"\nfwd = "x + x"\ngrad.x = "g + g"\ndoc = "Twice."\n'
 
@@ -30,3 +30,12 @@ def test_what_numbers_operations_is_one(tmp_path, change):
 
 def test_declarations_are_one(tmp_path):
     assert stamp(tmp_path) != stamp(tmp_path, declaration="cdef long one()")
+
+
+def test_a_module_is_built_anew_for_headers_of_headers_only(tmp_path):
+    """What Cython finds names the first header; those that it includes count too, and no other."""
+    headers = {name: tmp_path / name for name in ("loops.h", "types.h", "other.h")}
+    for path, text in zip(headers.values(), ('#include "types.h"\n#include <math.h>\n', "", ""), strict=True):
+        path.write_text(text)
+    found = with_includes([str(headers["loops.h"]), "core.pxd"], headers)
+    assert set(found) == {str(headers["loops.h"]), "core.pxd", str(headers["types.h"])}

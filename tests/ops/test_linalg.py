@@ -422,3 +422,12 @@ def test_a_loss_that_depends_on_phases_is_refused():
         a = complex_randn(3, 3).requires_grad_()
         with pytest.raises(RuntimeError, match=f"{name}_backward"):
             f(a).imag.sum().backward()
+
+
+def test_an_empty_out_of_cholesky_solve_is_laid_out_by_rows():
+    """As PyTorch's, though the solution itself lies by columns."""
+    out = torch.empty(0, dtype=torch.float64)
+    factor, right = torch.eye(3, dtype=torch.float64) * 2, torch.arange(6, dtype=torch.float64).view(3, 2)
+    assert torch.cholesky_solve(right, factor, out=out) is out
+    assert out.stride() == (2, 1)
+    assert out.tolist() == (right / 4).tolist()
