@@ -4,8 +4,9 @@ from cygrad.storage.parts import require
 
 require("autograd")
 
+from cygrad.optim import lr_scheduler
 from cygrad.optim.adam import Adam, AdamW
 from cygrad.optim.optimizer import Optimizer
 from cygrad.optim.sgd import SGD
 
-__all__ = ["SGD", "Adam", "AdamW", "Optimizer"]
+__all__ = ["SGD", "Adam", "AdamW", "Optimizer", "lr_scheduler"]

@@ -61,6 +61,7 @@ def _with_hooks(step: Callable) -> Callable:
 
     @functools.wraps(step)
     def hooked(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        self.stepped = True
         if not (
             self._optimizer_step_pre_hooks
             or self._optimizer_step_post_hooks
@@ -111,6 +112,8 @@ class Optimizer:
         If there are no parameters, one is no leaf or in two groups, or a required option is missing.
     """
 
+    stepped = False  # since the first schedule was made: a schedule warns if it is stepped first
+    _watched = False
     _optimizer_step_pre_hooks: OrderedDict[int, Callable]
     _optimizer_step_post_hooks: OrderedDict[int, Callable]
     _optimizer_state_dict_pre_hooks: OrderedDict[int, Callable]
@@ -233,6 +236,12 @@ class Optimizer:
             What the closure returned, or None.
         """
         raise NotImplementedError(f"{type(self).__name__} defines no step")
+
+    def watch_steps(self) -> None:
+        """Note from now on whether `step` was called, for the schedules of the learning rate."""
+        if not self._watched:
+            self._watched = True
+            self.stepped = False
 
     @staticmethod
     def _loss_of(closure: Callable[[], Any] | None) -> Any:
