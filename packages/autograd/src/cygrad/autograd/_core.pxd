@@ -15,6 +15,7 @@ cdef enum:                     # Tensor.flags
     WIDE = 32                  # an integer that the other operand's dtype does not hold: the comparison runs in this one's
     TRUTH = 128                # made from a Python bool
     BARE = 64                  # made by __new__; __init__ has not run
+    BATCHED = 512              # holds one example out of a batch, in vmap: see batch.pxi
 
 cdef enum:                     # Tensor.creation, why an in-place write through a view may be refused
     VIEW_PLAIN = 0
@@ -75,7 +76,7 @@ cdef class Tensor:
     cdef int32_t slot
     cdef uint32_t out_nr       # which output of fn this is
     cdef uint32_t view_version # storage version at which fn was right, for a view
-    cdef uint8_t flags
+    cdef uint16_t flags
     cdef uint8_t creation
     cdef object __weakref__
 

@@ -1,0 +1,1 @@
+"""Transforms of functions: each takes a function and returns another one."""
