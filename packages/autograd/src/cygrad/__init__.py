@@ -47,6 +47,8 @@ def __getattr__(name):
             if error.name != _PARTS[name]:
                 raise
             raise AttributeError(str(error)) from error
+    if name in ("load", "save"):
+        return getattr(__getattr__("serialization"), name)
     if name in ("complex32", "chalf"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}: complex32 is not supported, complex64 is")
     if name == "__version__":

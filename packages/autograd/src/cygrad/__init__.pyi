@@ -19,6 +19,7 @@ from . import nn as nn
 from . import optim as optim
 from . import random as random
 from . import return_types as return_types
+from . import serialization as serialization
 from . import signal as signal
 from . import special as special
 from . import tools as tools

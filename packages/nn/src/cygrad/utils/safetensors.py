@@ -5,10 +5,8 @@ The functions are named as in ``safetensors.torch``. The format itself is read a
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
-import secrets
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -17,6 +15,7 @@ from safetensors import SafetensorError, safe_open
 
 import cygrad
 from cygrad import Tensor
+from cygrad.utils.files import replacing
 
 __all__ = ["SafetensorError", "load", "load_file", "load_model", "save", "save_file", "save_model"]
 
@@ -72,35 +71,11 @@ def save_file(
         If the file cannot be written; FileNotFoundError if its folder does not exist.
     """
     arrays = _arrays(tensors)
-    target = os.path.realpath(filename)
-    folder, name = os.path.split(target)
-    if not os.path.isdir(folder):
-        raise FileNotFoundError(errno.ENOENT, "the folder of the weights file does not exist", os.fspath(filename))
-    if os.path.isdir(target):
-        raise IsADirectoryError(errno.EISDIR, "a weights file cannot replace a folder", os.fspath(filename))
-    part = os.path.join(folder, f".{name}.{secrets.token_hex(4)}.part")
     try:
-        with open(part, "xb") as file:
-            mode = os.fstat(file.fileno()).st_mode  # what the umask gives; the library itself makes private files
-        safetensors.numpy.save_file(arrays, part, metadata=metadata)
-        os.chmod(part, mode)
-        _sync(part)
-        os.replace(part, target)
-        _sync(folder)
+        with replacing(filename, "a weights file") as part:
+            safetensors.numpy.save_file(arrays, part, metadata=metadata)
     except SafetensorError as error:
         raise OSError(errno.EIO, f"the weights file could not be written ({error})", os.fspath(filename)) from error
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(part)
-
-
-def _sync(path: str) -> None:
-    """Have the system put a file, or the names in a folder, onto the disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def load(data: bytes) -> dict[str, Tensor]:

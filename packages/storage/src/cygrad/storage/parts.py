@@ -6,6 +6,7 @@ PARTS = {
     "autograd": "cygrad-autograd",
     "nn": "cygrad-nn",
     "optim": "cygrad-nn",
+    "serialization": "cygrad-nn",
     "utils": "cygrad-nn",
     "tools": "cygrad-tools",
 }
