@@ -6,9 +6,10 @@ from . import graph, rows
 from ._core import Tensor, run_backward, run_grad
 from .function import Function, FunctionCtx
 from .grad_mode import enable_grad, no_grad, set_grad_enabled
+from .tracing import trace_lines
 
 __all__ = ["Function", "FunctionCtx", "backward", "enable_grad", "grad", "gradcheck", "gradgradcheck", "graph",
-           "no_grad", "rows", "set_grad_enabled"]
+           "no_grad", "rows", "set_grad_enabled", "trace_lines"]
 
 
 def _sequence(value, name):

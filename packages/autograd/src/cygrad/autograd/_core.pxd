@@ -111,6 +111,7 @@ cdef class NodeExtra:
     cdef list outs             # (Size, dtype code) per output of a node with several, else None
     cdef object hooks          # None or Hooks
     cdef object owned          # the block behind osizes; the LeafLink of an AccumulateGrad
+    cdef object line           # where the user's program made the node, if lines are kept (trace.pxi)
 
 cdef Tensor tensor_new()                                   # empty: the caller fills m, then gives it its memory by adopt
 cdef int adopt(Tensor y, Storage s) except -1              # y, whose m is filled, lives in s; nothing else may set y.mem

@@ -45,6 +45,7 @@ def abi():
 
 
 include "mode.pxi"        # what is recorded: the thread's mode word
+include "trace.pxi"       # what wrote a memory last; lines of the user's program
 include "node.pxi"        # Node: one step of the backward graph
 include "promotion.pxi"   # dtype of a result
 include "opcall.pxi"      # running and recording pointwise operations

@@ -194,7 +194,7 @@ cdef Tensor reshaped(Tensor x, const Dims* d, Format f, str name):
         x.m.data = s.ptr + offset
     finally:
         meta_clear(&m)
-    bump(x, OP_FILL)
+    bump(x, named_write(name))
     return x
 
 

@@ -117,7 +117,7 @@ cdef Tensor op_contiguous(Tensor x):
         return x
     y = tensor_new()
     adopt(y, ops.op_clone(&y.m, &x.m, x.m.dtype, True))
-    if cyg_mode == 0 and needs(x):
+    if recording() and needs(x):
         n = node_new(&OPS[OP_CLONE])
         set_edge(n, 0, x)
         node_set_output(n, y)
@@ -129,7 +129,7 @@ cdef Tensor op_clone(Tensor x):
     cdef Tensor y = tensor_new()
     cdef Node n
     adopt(y, ops.op_clone(&y.m, &x.m, x.m.dtype, False))
-    if cyg_mode == 0 and needs(x):
+    if recording() and needs(x):
         n = node_new(&OPS[OP_CLONE])
         set_edge(n, 0, x)
         node_set_output(n, y)
@@ -169,7 +169,7 @@ cdef Tensor record_view(int op, Tensor y, Tensor x):
     """y, whose Meta is set, as a view of x with a node that keeps nothing."""
     cdef Node n
     view_begin(y, x)
-    if cyg_mode == 0 and needs(x) and category(x.m.dtype) >= 2:
+    if recording() and needs(x) and category(x.m.dtype) >= 2:
         n = node_new(&OPS[op])
         set_edge(n, 0, x)
         node_set_output(n, y)
@@ -224,7 +224,7 @@ cdef Tensor op_cat(list xs, int64_t dim):
         adopt(y, ops.op_cat(&y.m, ms, count, dim))
     finally:
         free(ms)
-    if recorded and cyg_mode == 0:
+    if recorded and recording():
         n = node_new(&OPS[OP_CAT])
         dim = wrap_dim(dim, y.m.ndim)
         n.iattr[0] = dim
@@ -248,7 +248,7 @@ cdef Tensor op_stack(list xs, int64_t dim):
         adopt(row, (<Tensor>x).mem)
         rows.append(row)
     y = op_cat(rows, dim)
-    if cyg_mode == 0 and category(y.m.dtype) >= 2 and _py.any([needs(<Tensor>x) for x in xs]):
+    if recording() and category(y.m.dtype) >= 2 and _py.any([needs(<Tensor>x) for x in xs]):
         n = node_new(&OPS[OP_STACK])
         n.iattr[0] = dim
         for k in range(len(xs)):

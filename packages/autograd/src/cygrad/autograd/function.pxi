@@ -58,11 +58,7 @@ cdef object unpack_saved(FunctionCtx c):
             continue
         t = <Tensor>value
         if t.mem.version != version:
-            raise RuntimeError(
-                "one of the variables needed for gradient computation has been modified by an inplace operation: "
-                f"{type(c).__name__} saved a {dtype_object(t.m.dtype)} tensor of shape {list(shape_tuple(&t.m))} at version "
-                f"{version}, but it is at version {t.mem.version} now; expected version {version} instead. The last in-place "
-                f"operation on its memory was {op_word(t.mem.last_op)}.")
+            raise_changed(c, "", t, version)
         if number >= 0:
             y = alias_of(t)
             y.fn = c
@@ -187,12 +183,14 @@ cdef tuple wrap_outputs(FunctionCtx c, tuple args, tuple outputs, bint recorded)
     for t in c.dirty or ():
         if recorded:
             check_in_place(<Tensor>t, True)
-        bump(<Tensor>t, OP_FUNCTION)
+        bump(<Tensor>t, named_write(f"the custom Function {c.owner.__name__}"))
     if not recorded:
         returned = inputs - dirty            # inputs that forward returned as they are: the caller gets another tensor
         return tuple([alias_of(<Tensor>o) if id(o) in returned else o for o in outputs])
     c.seq = node_seq
     node_seq += 1
+    if keeping_lines:
+        extra(c).line = user_line()
     for k, a in enumerate(args):
         if isinstance(a, Tensor):
             set_edge(c, k, history_alias(<Tensor>a, False) if id(a) in dirty else <Tensor>a)

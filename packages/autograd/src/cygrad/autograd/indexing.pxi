@@ -343,7 +343,7 @@ cdef Tensor op_index(Tensor x, list tensors):
     cdef Node n
     cdef int count = index_pointers(x, tensors, at)
     adopt(y, ops.op_index(&y.m, &x.m, at, count))
-    if cyg_mode == 0 and needs(x):
+    if recording() and needs(x):
         n = node_new(&OPS[OP_INDEX])
         set_edge(n, 0, x)
         n.rest = frozen_indices(tensors)
@@ -456,7 +456,7 @@ cdef int many_outputs(int op, Tensor x, list parts, int64_t dim) except -1:
     for part in parts:
         if (<Tensor>part).creation == VIEW_PLAIN:
             (<Tensor>part).creation = VIEW_MULTI
-    if not parts or cyg_mode != 0 or not needs(x) or category(x.m.dtype) < 2:
+    if not parts or not recording() or not needs(x) or category(x.m.dtype) < 2:
         return 0
     n = node_new(&OPS[op])
     set_edge(n, 0, x)

@@ -174,6 +174,8 @@ cdef inline Node node_new(const OpInfo* op):
     n.op = op
     n.seq = node_seq
     node_seq += 1
+    if keeping_lines:
+        extra(n).line = user_line()
     return n
 
 
@@ -302,7 +304,7 @@ cdef Tensor unpack(Node n, int slot):
             raise RuntimeError(RELEASED)
         raise SystemError(f"{node_name(n)}: slot {slot} was not saved")
     if t.mem.version != n.ver[slot] and not t.flags & UNCOUNTED:
-        raise_changed(n, slot, t)
+        raise_changed(n, "its result, " if slot == SLOT_OUT else f"its input {slot}, ", t, n.ver[slot])
     if slot == SLOT_OUT and recording() and not is_integral(t.m.dtype):
         y = alias_of(t)                  # re-attached, so that a second derivative flows through the output
         attach_output(n, y)
@@ -325,25 +327,8 @@ cdef int attach_output(Node n, Tensor y) except -1:
     return 0
 
 
-cdef str op_word(int op):
-    """What wrote in place, for messages: ``add_``."""
-    cdef str name = ROW_NAMES[op - 1].removesuffix("_scaled") if op else "unnamed"
-    others = {"unnamed": "an unnamed write", "function": "a custom Function", "optimizer_step": "an optimizer step"}
-    return others.get(name, name + "_")
-
-
 cdef uint16_t optimizer_op() noexcept:
     return OP_OPTIMIZER_STEP
-
-
-cdef int raise_changed(Node n, int slot, Tensor t) except -1:
-    which = "its result" if slot == SLOT_OUT else f"its input {slot}"
-    writer = op_word(t.mem.last_op)
-    raise RuntimeError(
-        f"one of the variables needed for gradient computation has been modified by an inplace operation: {node_name(n)} saved "
-        f"{which}, a {dtype_object(t.m.dtype)} tensor of shape {list(shape_tuple(&t.m))}, at version {n.ver[slot]}, but it is "
-        f"at version {t.mem.version} now; expected version {n.ver[slot]} instead. The last in-place operation on its memory was "
-        f"{writer}. Use the out-of-place form, or clone() before writing.")
 
 
 cdef void node_release(Node n) noexcept:

@@ -18,10 +18,10 @@ cdef Tensor begin_draw(Tensor x):
     return history_alias(x, False) if recorded else None
 
 
-cdef Tensor end_draw(Tensor x, Tensor before):
-    """x counts as written; what was there gets no gradient."""
+cdef Tensor end_draw(Tensor x, Tensor before, str name):
+    """x counts as written by `name`; what was there gets no gradient."""
     cdef Node n
-    bump(x, OP_FILL)
+    bump(x, named_write(name))
     if before is not None:
         n = node_new(&OPS[OP_FILL])
         set_edge(n, 0, before)
@@ -59,7 +59,7 @@ cdef Tensor drawn_in_place(Tensor x, int kind, double a, double b, object genera
     cdef ops.Generator g = generator_of(generator, name)
     cdef Tensor before = begin_draw(x)
     draw(&x.m, kind, a, b, g)
-    return end_draw(x, before)
+    return end_draw(x, before, name)
 
 
 cdef int check_continuous(Tensor x, str what) except -1:
@@ -89,7 +89,7 @@ cdef Tensor coins(Tensor x, Tensor p, object generator):
     ops.uniform_into(&u.m, 0, 1, g)
     u = op_lt(u, p)
     ops.copy_into(&x.m, &u.m)
-    return end_draw(x, before)
+    return end_draw(x, before, "bernoulli_")
 
 
 cdef Tensor integers_in_place(Tensor x, object low, object high, bint to_the_end, object generator, str name):
@@ -107,7 +107,7 @@ cdef Tensor integers_in_place(Tensor x, object low, object high, bint to_the_end
         ops.random_from_into(&x.m, first, g)
     else:
         ops.random_full_into(&x.m, g)
-    return end_draw(x, before)
+    return end_draw(x, before, name)
 
 
 # ---- new tensors
@@ -136,7 +136,7 @@ cdef Tensor new_drawn(const Dims* d, int kind, double a, double b, object genera
     cdef bint on = check_new(device, requires_grad, code, name)
     cdef Tensor y = fresh_or_out(d, code, out)
     draw(&y.m, kind, a, b, g)
-    return finish_new(y, on) if out is None else end_draw(y, None)
+    return finish_new(y, on) if out is None else end_draw(y, None, name + "(out=)")
 
 
 def rand(*size, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
@@ -215,7 +215,7 @@ def randint(low=REQUIRED, high=None, size=None, *, generator=None, out=None, dty
     g = generator_of(generator, "randint")
     y = fresh_or_out(&d, code, out)
     ops.random_into(&y.m, as_index(low, "randint", "low"), as_index(high, "randint", "high"), g)
-    return finish_new(y, on) if out is None else end_draw(y, None)
+    return finish_new(y, on) if out is None else end_draw(y, None, "randint(out=)")
 
 
 def randint_like(input=REQUIRED, low=REQUIRED, high=None, *, generator=None, dtype=None, layout=None, device=None,

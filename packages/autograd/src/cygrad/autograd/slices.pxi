@@ -20,7 +20,7 @@ cdef Tensor embed(Tensor g, const Dims* sizes, Meta* place):
             ops.copy_into(&part, &g.m)
     finally:
         meta_clear(&part)
-    if cyg_mode == 0 and needs(g):
+    if recording() and needs(g):
         n = node_new(&OPS[OP_EMBED])
         set_edge(n, 0, g)
         n.rest = (shape_tuple(&g.m), tuple([place.strides[i] for i in range(place.ndim)]), offset)
@@ -111,7 +111,7 @@ cdef Tensor op_as_strided(Tensor x, const Dims* sizes, const Dims* strides, int6
                            f"{list(dims_tuple(strides))} must be equally many")
     view_as_strided(&y.m, &x.m, x.mem, sizes.n, sizes.v, strides.v, offset)
     view_begin(y, x)
-    if cyg_mode == 0 and needs(x):
+    if recording() and needs(x):
         n = node_new(&OPS[OP_AS_STRIDED])
         set_edge(n, 0, x)
         n.rest = (geometry(y), geometry(x), x.m.dtype)
@@ -268,7 +268,7 @@ cdef Tensor copy_of(Tensor g, const Dims* sizes, const Dims* strides):
     meta_strided(&y.m, sizes.n, sizes.v, strides.v, g.m.dtype, y.mem.ptr)
     adopt(y, y.mem)
     ops.copy_into(&y.m, &g.m)
-    if cyg_mode == 0 and needs(g):
+    if recording() and needs(g):
         n = node_new(&OPS[OP_CLONE])
         set_edge(n, 0, g)
         node_set_output(n, y)

@@ -16,13 +16,6 @@ cdef inline int view_begin(Tensor y, Tensor x) noexcept:
     return 0
 
 
-cdef int bump(Tensor t, uint16_t op) except -1:
-    if not t.flags & UNCOUNTED:
-        t.mem.version += 1
-    t.mem.last_op = op
-    return 0
-
-
 cdef int check_writable(Tensor x) except -1:
     if x.mem.readonly:
         raise RuntimeError("the tensor's memory is read-only (it was borrowed from a read-only buffer); clone() it before "
@@ -163,8 +156,9 @@ cdef int view_refresh(Tensor x) except -1:
         return 0
     if x.creation != VIEW_PLAIN:
         raise RuntimeError(
-            f"a view of shape {list(shape_tuple(&x.m))} is used whose base, or another view of it, has been modified inplace since; "
-            f"it cannot be taken again from the new values, because it is {CREATIONS[x.creation]}. clone() it before the change.")
+            f"a view of shape {list(shape_tuple(&x.m))} is used whose base, or another view of it, has been modified inplace since, "
+            f"last by {op_word(x.mem.last_op)}; it cannot be taken again from the new values, because it is {CREATIONS[x.creation]}. "
+            f"clone() it before the change.{writes_text(x.fn, x, x.view_version)}")
     x.view_version = x.mem.version
     n = node_new(&OPS[OP_AS_STRIDED])
     set_edge(n, 0, b)

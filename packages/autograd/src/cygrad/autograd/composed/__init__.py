@@ -43,6 +43,8 @@ def composed(places, name=None, returns=None):
         plain = function
         if isinstance(function, FunctionType):           # compiled ones check their arguments themselves
             function = with_checks(function, public)
+            if public.endswith("_") and not public.endswith("__"):
+                function = with_name_of_write(function, public)
         if returns:
             where = words[0]
             kind = public if where in ("function", "method") else f"{where.replace('.', '_')}_{public}"
@@ -70,6 +72,20 @@ def with_checks(function, name):
         except (AttributeError, TypeError):
             check_arguments(function, name, args, kwargs)
             raise
+
+    return call
+
+
+def with_name_of_write(function, name):
+    """`function`, which writes its first argument in place under its own name."""
+
+    @wraps(function)
+    def call(*args, **kwargs):
+        before = args[0]._version if args and isinstance(args[0], Tensor) else None
+        result = function(*args, **kwargs)
+        if before is not None and args[0]._version != before:
+            _core._name_write(args[0], name)
+        return result
 
     return call
 

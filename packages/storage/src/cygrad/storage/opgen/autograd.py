@@ -91,7 +91,7 @@ def op_pointwise(row):
 
 def record_lines(row, out):
     """Lines that make the node after the result exists."""
-    return [f"    if cyg_mode == 0 and ({some_need(row)}) and category({out}.m.dtype) >= 2:",
+    return [f"    if recording() and ({some_need(row)}) and category({out}.m.dtype) >= 2:",
             *node_lines(row, out), f"        node_set_output(n, {out})"]
 
 
