@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cygrad import Tensor
 from cygrad.nn import functional as F
+from cygrad.nn.functional.checks import reduction_of
 from cygrad.nn.modules.module import Module
 
 __all__ = ["CrossEntropyLoss", "L1Loss", "MSELoss", "NLLLoss"]
@@ -19,7 +20,7 @@ class _Loss(Module):
 
     def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> None:
         super().__init__()
-        self.reduction = F._reduction(size_average, reduce, reduction)
+        self.reduction = reduction_of(size_average, reduce, reduction)
 
 
 class _WeightedLoss(_Loss):
