@@ -146,6 +146,18 @@ def test_parts_and_sums_of_sizes_are_sizes():
         assert made == wanted
 
 
+def test_a_size_beside_what_is_no_tuple():
+    """A list that is extended asks the Size before it does so itself."""
+    sizes = [1]
+    sizes += Size([2, 3])
+    assert sizes == [1, 2, 3] and type(sizes) is list
+    assert (Size([2, 3]) + np.array([1, 1])).tolist() == (np.array([1, 1]) + Size([2, 3])).tolist() == [3, 4]
+    for other in ([1], 1, "1", None):
+        for add in (lambda x, y: x + y, lambda x, y: y + x):
+            with pytest.raises(TypeError, match="Size"):
+                add(Size([2]), other)
+
+
 @pytest.mark.parametrize("bad", [[1.5], ["a"], [1, None]])
 def test_a_size_holds_integers_only(bad):
     with pytest.raises(TypeError, match=f"item {len(bad) - 1} is"):

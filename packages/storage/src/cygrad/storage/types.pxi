@@ -235,14 +235,11 @@ class Size(tuple):
         return tuple.__new__(Size, found) if type(found) is tuple else found
 
     def __add__(self, other):
-        if not isinstance(other, tuple):
-            raise TypeError(f"a Size can be joined with a tuple, not with {type(other).__name__}")
-        return Size(tuple.__add__(self, other))
+        return Size(tuple.__add__(self, other)) if isinstance(other, tuple) else NotImplemented
 
     def __radd__(self, other):
-        if not isinstance(other, tuple):
-            raise TypeError(f"a Size can be joined with a tuple, not with {type(other).__name__}")
-        return Size(tuple(other) + tuple(self))
+        # A list that is extended by a Size, or an array of NumPy's, asks here first and does it itself.
+        return Size(tuple(other) + tuple(self)) if isinstance(other, tuple) else NotImplemented
 
     def __mul__(self, times):
         return Size(tuple.__mul__(self, times))
