@@ -32,6 +32,17 @@ def table():
     return rows
 
 
+def samples():
+    """Row -> what PyTorch's own tests know about the operation: its samples, forms, dtypes."""
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    infos = {}
+    for info in op_db:
+        name = f"{info.name}.{info.variant_test_name}" if info.variant_test_name else info.name
+        infos.setdefault(name, []).append(info)
+    return infos
+
+
 def chosen(rows, names):
     if not names:
         return list(rows)
@@ -175,13 +186,8 @@ def main():
     show = options.show if options.show is not None else (3 if options.names else 0)
 
     import check
-    from torch.testing._internal.common_methods_invocations import op_db
 
-    infos = {}
-    for info in op_db:
-        name = f"{info.name}.{info.variant_test_name}" if info.variant_test_name else info.name
-        infos.setdefault(name, []).append(info)
-    rows = table()
+    rows, infos = table(), samples()
     accepted = tomllib.loads((HERE / "differences.toml").read_text())
     dtypes = [d for d in options.dtype.split(",") if d]
     print(f"seed {seed}", flush=True)
