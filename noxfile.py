@@ -77,6 +77,14 @@ def parity(session):
 
 
 @nox.session
+def leaks(session):
+    """Use each part of autograd 10,000 times, and compare memory, objects and storages with what was there early on."""
+    session.install(*PATHS, *TEST_TOOLS)
+    rounds = {"CYGRAD_LEAK_ROUNDS": "10000"}
+    session.run("pytest", "-q", "tests/autograd", "-k", "leaks", *session.posargs, env=PASSIVE | rounds)
+
+
+@nox.session
 def sanitize(session):
     """Build everything with AddressSanitizer and UBSan, and run the parity samples and tests/ops under them.
 

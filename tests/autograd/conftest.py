@@ -53,6 +53,47 @@ def beyond_pytorch():
         pytest.skip("asks for more than PyTorch offers")
 
 
+# Prints what more there is after all rounds of ``step`` than after a tenth of them: bytes resident, objects, storages.
+MEASURE = """
+
+def resident():
+    with open("/proc/self/statm") as f:
+        return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+def counted():
+    gc.collect()
+    storages = torch.storage_core.memory_stats()["live_storages"] if hasattr(torch, "storage_core") else 0
+    return resident(), len(gc.get_objects()), storages
+
+try:
+    import cygrad.storage.core
+    torch.storage_core = cygrad.storage.core
+except ImportError:
+    pass
+rounds = int(os.environ.get("CYGRAD_LEAK_ROUNDS", "2000"))
+early = None
+for i in range(rounds):
+    step(i)
+    if i == rounds // 10 - 1:
+        early = counted()
+print(*[late - soon for late, soon in zip(counted(), early)])
+"""
+
+
+@pytest.fixture
+def growth(run_child):
+    """Run ``step(i)`` of a piece of code 2,000 times (CYGRAD_LEAK_ROUNDS says otherwise) in a fresh interpreter.
+
+    Returns how many bytes, Python objects and storages there are more at the end than after a tenth of the rounds.
+    """
+
+    def run(code):
+        out = run_child("import gc\nimport os\n" + textwrap.dedent(code) + MEASURE, timeout=1200, OMP_NUM_THREADS="1")
+        return tuple(int(word) for word in out.splitlines()[-1].split())
+
+    return run
+
+
 @pytest.fixture
 def run_child(tmp_path):
     """Run a piece of code in a fresh interpreter and return what it printed.

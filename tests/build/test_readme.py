@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-NEEDS = {"README.md": "cygrad.autograd"} | {
+NEEDS = {"README.md": "cygrad.autograd", "docs/autograd.md": "cygrad.autograd"} | {
     f"packages/{name}/README.md": f"cygrad.{name}" for name in ("storage", "autograd", "nn", "tools")
 }
 PATTERNS = ("*.md", "packages/*/README.md", "docs/**/*.md")

@@ -21,7 +21,7 @@ from cygrad.storage.typed import TypedStorage
 
 from . import autograd
 from ._tensor_str import set_printoptions
-from .autograd import _core, enable_grad, no_grad, set_grad_enabled
+from .autograd import _core, enable_grad, inference_mode, no_grad, set_grad_enabled
 from .autograd._core import *
 from .autograd.composed import publish as _publish
 from .autograd.interop import asarray, from_dlpack, from_file

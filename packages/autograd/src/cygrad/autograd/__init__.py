@@ -2,25 +2,28 @@
 
 import warnings
 
-from . import graph, rows
+from . import anomaly_mode, function, grad_mode, graph, rows
 from ._core import Tensor, run_backward, run_grad
+from .anomaly_mode import detect_anomaly, set_detect_anomaly
 from .function import Function, FunctionCtx
-from .grad_mode import enable_grad, no_grad, set_grad_enabled
+from .grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled, set_multithreading_enabled
 from .tracing import trace_lines
+from .variable import Variable
 
-__all__ = ["Function", "FunctionCtx", "backward", "enable_grad", "grad", "gradcheck", "gradgradcheck", "graph",
-           "no_grad", "rows", "set_grad_enabled", "trace_lines"]
+__all__ = ["Function", "FunctionCtx", "Variable", "anomaly_mode", "backward", "detect_anomaly",
+           "enable_grad", "function", "grad", "grad_mode", "gradcheck", "gradgradcheck", "graph", "inference_mode",
+           "no_grad", "rows", "set_detect_anomaly", "set_grad_enabled", "set_multithreading_enabled", "trace_lines"]
 
 
 def _sequence(value, name):
-    if isinstance(value, Tensor):
+    if isinstance(value, Tensor | graph.GradientEdge):
         return (value,)
     try:
         value = tuple(value)
     except TypeError:
         raise TypeError(f"{name} must be a Tensor or a sequence of Tensors, not {type(value).__name__}") from None
     for i, t in enumerate(value):
-        if not isinstance(t, Tensor):
+        if not isinstance(t, Tensor | graph.GradientEdge):
             raise TypeError(f"{name}[{i}] must be a Tensor, not {type(t).__name__}")
     return value
 
@@ -40,7 +43,7 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
 
     Parameters
     ----------
-    tensors : Tensor or sequence of Tensor
+    tensors : Tensor or GradientEdge, or a sequence of them
         Roots; each of one element, or with its gradient in `grad_tensors`.
     grad_tensors : Tensor or sequence, optional
         Gradient of each root, of its shape; None for a root of one element.
@@ -67,7 +70,7 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
 
     Parameters
     ----------
-    outputs, inputs : Tensor or sequence of Tensor
+    outputs, inputs : Tensor or GradientEdge, or a sequence of them
     grad_outputs : Tensor or sequence, optional
         Weights, one of each output's shape; None for outputs of one element.
     retain_graph, create_graph : bool

@@ -23,6 +23,7 @@ cdef enum:                     # Tensor.creation, why an in-place write through 
     VIEW_NO_GRAD = 1           # made while recording was off
     VIEW_MULTI = 2             # one of several outputs of one call (unbind, split)
     VIEW_FUNCTION = 3          # returned by a custom Function
+    VIEW_INFERENCE = 4         # made in inference mode
 
 cdef enum:
     GUARD_DIVISOR = 1          # bits of OpInfo.guard; opgen/parse.py says what each asks
@@ -34,6 +35,7 @@ cdef enum:
     GUARD_BOUNDS = 64
     READS_VALUES = 3           # guards that read integers before the loop
     SLOT_OUT = 3               # saved slot of an output; slots 0..2 are inputs
+    SAVED_REST = 16            # in Node.saved: `rest` holds tensors that a backward pass frees
     MAXATTR = 5
 
 ctypedef int (*Backward)(Node n, Tensor g) except -1
@@ -112,6 +114,7 @@ cdef class NodeExtra:
     cdef object hooks          # None or Hooks
     cdef object owned          # the block behind osizes; the LeafLink of an AccumulateGrad
     cdef object line           # where the user's program made the node, if lines are kept (trace.pxi)
+    cdef dict packed           # slot -> Packed, of what saved_tensors_hooks took
 
 cdef Tensor tensor_new()                                   # empty: the caller fills m, then gives it its memory by adopt
 cdef int adopt(Tensor y, Storage s) except -1              # y, whose m is filled, lives in s; nothing else may set y.mem

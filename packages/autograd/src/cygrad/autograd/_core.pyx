@@ -3,6 +3,8 @@
 # distutils: language = c
 cimport cython
 import sys as _sys
+import threading as _threading
+from collections import namedtuple as _namedtuple
 import builtins as _py                # max, min, sum, all, any, ... are operations in this module
 from cpython.bool cimport PyBool_Check
 from cpython.exc cimport PyErr_CheckSignals
@@ -23,7 +25,7 @@ from cygrad.storage.core cimport (
     ITEMSIZE, KIND, KIND_COMPLEX, KIND_FLOAT, KIND_INT, MAXDIM, N_DTYPES, NOGIL, UINT8, UINT16, UINT32, UINT64, Iter, Loop, Meta, Storage, block_alloc, block_free, broadcast_shapes,
     default_dtype, dtype, dtype_code, dtype_object, has_internal_overlap, is_float, is_integral, is_unsigned, real_of, iter_build, iter_run, iter_run_gil, may_share_memory,
     meta_alloc, meta_clear, meta_contig, meta_dense_like, meta_joint, meta_like, meta_same_shape, meta_storage, meta_strided, promote,
-    set_default, settle, shape_tuple, storage_borrow, storage_new, stride_tuple, view_as_strided, view_diagonal, view_expand,
+    set_default, settle, shape_tuple, storage_borrow, storage_new, storage_origin, stride_tuple, view_as_strided, view_diagonal, view_expand,
     view_narrow, view_parts, view_permute, view_reshape, view_select, view_slice, view_squeeze, view_transpose, view_unfold,
     view_unsqueeze, view_view, view_whole, wrap_dim)
 from cygrad.storage.lapack cimport LAPACK_RESULTS, lapack_call
@@ -47,6 +49,7 @@ def abi():
 include "mode.pxi"        # what is recorded: the thread's mode word
 include "trace.pxi"       # what wrote a memory last; lines of the user's program
 include "node.pxi"        # Node: one step of the backward graph
+include "saved.pxi"       # what saved_tensors_hooks took, and who is told of writes
 include "promotion.pxi"   # dtype of a result
 include "opcall.pxi"      # running and recording pointwise operations
 include "numbers.pxi"     # Python numbers as operands
@@ -65,6 +68,8 @@ include "formulas_index.pxi"
 include "slices.pxi"      # gradients of views and of writes through them
 include "accumulate.pxi"  # where gradients meet
 include "engine.pxi"      # backward passes
+include "anomaly.pxi"     # where nodes were made, and what a failing backward says
+include "hooks.pxi"       # what users attached to nodes
 include "args.pxi"        # what users may pass: checks and conversions
 include "construct.pxi"   # tensor(), zeros(), from_numpy() and so on
 include "ranges.pxi"      # arange(), linspace(), eye()
@@ -86,7 +91,8 @@ __all__ = [
     *GENERATED_FUNCTIONS, "Tensor", "allclose", "arange", "as_strided", "as_tensor", "broadcast_to", "can_cast",
     "cat", "chunk", "clamp", "clone", "conj", "div", "empty", "empty_like", "equal", "eye", "flatten", "flip",
     "from_numpy", "frombuffer", "full", "full_like", "gather", "get_default_dtype", "index_add", "index_put",
-    "is_complex", "is_floating_point", "is_grad_enabled", "is_tensor", "isclose", "linspace", "logsumexp",
+    "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_complex", "is_floating_point", "is_grad_enabled", "is_inference",
+    "is_inference_mode_enabled", "is_tensor", "isclose", "linspace", "logsumexp",
     "manual_seed", "masked_scatter", "matmul", "max", "min", "movedim", "nonzero", "norm", "numel", "ones",
     "ones_like", "permute", "pow", "promote_types", "rand", "rand_like", "randint", "randn", "randn_like", "randperm",
     "repeat_interleave", "reshape", "result_type", "roll", "scatter", "set_default_dtype", "split", "squeeze", "stack",

@@ -17,10 +17,7 @@ cdef Tensor add_grads(Tensor a, Tensor b, bint sole):
 
 
 cdef int accumulate(Tensor leaf, Tensor g, bint sole) except -1:
-    """The leaf's turn: hooks, then .grad. sole: nobody else holds g, so it may become .grad itself."""
-    if leaf.flags & HAS_HOOKS:
-        sole = sole and not leaf.extra.hooks         # a hook may have kept it
-        g = run_tensor_hooks(leaf.extra.hooks, g)
+    """Adds g to the leaf's .grad. sole: nobody else holds g, so it may become .grad itself."""
     if leaf.grad_ is not None and not meta_same_shape(&(<Tensor>leaf.grad_).m, &g.m):
         raise RuntimeError(f"a gradient of shape {list(shape_tuple(&g.m))} cannot be added to .grad, which has shape "
                            f"{list(shape_tuple(&(<Tensor>leaf.grad_).m))}; set .grad to None where .data gets another "
@@ -72,14 +69,26 @@ cdef Tensor run_tensor_hooks(dict hooks, Tensor g):
         r = hook(g)
         if r is None:
             continue
-        if not isinstance(r, Tensor):
-            raise TypeError(f"a tensor hook must return a Tensor or None, got {type(r).__name__}")
-        if (<Tensor>r).m.dtype != g.m.dtype or not meta_same_shape(&(<Tensor>r).m, &g.m):
-            raise RuntimeError(f"a hook has changed the gradient: expected shape {list(shape_tuple(&g.m))} and "
-                               f"{dtype_object(g.m.dtype)}, got {list(shape_tuple(&(<Tensor>r).m))} and "
-                               f"{dtype_object((<Tensor>r).m.dtype)}")
+        check_hook_result(hook, g, r)
         g = <Tensor>r
     return g
+
+
+cdef str hook_name(hook):
+    return f"hook '{getattr(hook, '__name__', type(hook).__name__)}'"
+
+
+cdef int check_hook_result(hook, Tensor g, object r) except -1:
+    """Whether a hook may put r in the place of the gradient g."""
+    if not isinstance(r, Tensor):
+        raise TypeError(f"expected Variable, but hook returned '{kind_of(r)}': {hook_name(hook)} must return a Tensor or None")
+    if not meta_same_shape(&(<Tensor>r).m, &g.m):
+        raise RuntimeError(f"{hook_name(hook)} has changed the size of value: expected {list(shape_tuple(&g.m))}, got "
+                           f"{list(shape_tuple(&(<Tensor>r).m))}")
+    if (<Tensor>r).m.dtype != g.m.dtype:
+        raise RuntimeError(f"{hook_name(hook)} has changed the type of value (was {dtype_object(g.m.dtype)} got "
+                           f"{dtype_object((<Tensor>r).m.dtype)})")
+    return 0
 
 
 cdef int retain(Tensor t, Tensor g) except -1:

@@ -441,6 +441,11 @@ def is_floating_point(input=REQUIRED):
     return bool(is_float(as_tensor_arg(input, "is_floating_point", "input").m.dtype))
 
 
+def is_inference(input=REQUIRED):
+    """Whether the tensor was made in inference mode."""
+    return as_tensor_arg(input, "is_inference", "input").mem.origin != 0
+
+
 def is_complex(input=REQUIRED):
     """Whether the dtype is a complex one."""
     return bool(category(as_tensor_arg(input, "is_complex", "input").m.dtype) == KIND_COMPLEX)

@@ -17,6 +17,9 @@ cdef int set_requires_grad(Tensor t, bint on) except -1:
             raise RuntimeError("you can only change requires_grad flags of leaf variables; use y = x.detach() to cut "
                                "the graph")
         return 0
+    if on and t.mem is not None and t.mem.origin and not cyg_mode & MODE_INFERENCE:
+        raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed. clone() it for a normal "
+                           "tensor first")
     if on:
         t.flags |= REQUIRES_GRAD
     else:

@@ -36,12 +36,14 @@ cdef class Pass:
     cdef int32_t heap_n, heap_cap
     cdef uint64_t id
     cdef dict aside              # id(node) -> row, for nodes that a live outer pass owns
-    cdef bint keep, accumulate
+    cdef bint keep
+    cdef bint accumulate         # into all leaves that are reached
     cdef dict capture            # (row, output) -> list of positions in `results`
     cdef list results
     cdef Node collecting         # its gradients go to `collected`, not along its edges (post-hooks, CopySlices)
     cdef Node around             # the CopySlices for which `collecting` runs, or None
     cdef list collected          # by edge; False where none is wanted
+    cdef void* running           # borrowed: the node whose backward runs
 
     def __dealloc__(self):
         cdef int32_t i
@@ -330,75 +332,13 @@ cdef int add_to_row(Pass p, int32_t r, uint32_t nr, Tensor g) except -1:
     return 0
 
 
-cdef int apply_hooks_before(Pass p, int32_t r, Node n) except -1:
-    """Tensor hooks in order of registration, then retained gradients, then node pre-hooks."""
-    cdef object h = n.x.hooks
-    cdef Tensor g
-    for nr, hooks in h.tensor:
-        g = row_get(p, r, nr)
-        if g is not None:
-            row_put(p, r, nr, run_tensor_hooks(hooks, g))
-    for hook in list(h.pre.values()):
-        grads = row_all(p, r, n)
-        out = hook(grads)
-        if out is not None:
-            out = out if isinstance(out, tuple) else (out,)
-            if len(out) != len(grads):
-                raise RuntimeError(f"a pre-hook of {node_name(n)} returned {len(out)} gradients, expected {len(grads)}")
-            for i, v in enumerate(out):
-                row_put(p, r, i, replaced(p, r, n, i, v))
-    for nr, ref in h.retain.items():
-        t = ref()
-        g = row_get(p, r, nr)
-        if t is not None and g is not None:
-            retain(<Tensor>t, g)
-    return 0
-
-
-cdef Tensor replaced(Pass p, int32_t r, Node n, int i, object v):
-    """What a pre-hook returned for output i of target r, as a gradient of that output must be; None stands for none."""
-    if v is None:
-        return None
-    if not isinstance(v, Tensor):
-        raise TypeError(f"a pre-hook of {node_name(n)} must return Tensors or None, got {kind_of(v)} as gradient {i}")
-    return fit(n, i, <object>p.rows[r].node, p.rows[r].leaf, i, <Tensor>v)
-
-
-cdef Tensor row_get(Pass p, int32_t r, int nr):
-    if nr == 0:
-        return <Tensor>p.rows[r].grad if p.rows[r].grad != NULL else None
-    return (<dict>p.rows[r].more).get(nr) if p.rows[r].more != NULL else None
-
-
-cdef int row_put(Pass p, int32_t r, int nr, object g) except -1:
-    cdef PyObject* old
-    if nr == 0:
-        old = p.rows[r].grad
-        if g is None:
-            p.rows[r].grad = NULL
-        else:
-            Py_INCREF(g)
-            p.rows[r].grad = <PyObject*>g
-        Py_XDECREF(old)
-        return 0
-    if p.rows[r].more == NULL:
-        more = {}
-        Py_INCREF(more)
-        p.rows[r].more = <PyObject*>more
-    (<dict>p.rows[r].more)[nr] = g
-    return 0
-
-
-cdef tuple row_all(Pass p, int32_t r, Node n):
-    return tuple([row_get(p, r, i) for i in range(len(n.x.outs) if many(n) else 1)])
-
-
 cdef int run_backward_of(Pass p, int32_t r, Node n) except -1:
     """Calls n's backward; the gradients leave through pass_grad."""
     cdef Tensor g
+    p.running = <void*>n
     if n.released and n.op.id != OP_FUNCTION:
         raise RuntimeError(RELEASED)         # a custom Function is asked when it reads what it saved
-    if n.x is not None and n.x.hooks is not None and n.x.hooks.post:
+    if watching or (n.x is not None and n.x.hooks is not None and n.x.hooks.post):
         return run_with_hooks(p, r, n)
     if many(n):
         return backward_many(n, row_all(p, r, n))
@@ -407,26 +347,6 @@ cdef int run_backward_of(Pass p, int32_t r, Node n) except -1:
         row_put(p, r, 0, None)               # n's own reference is now the only one
         return n.op.backward(n, g)
     return backward_many(n, (None,)) if n.op.id == OP_FUNCTION else 0
-
-
-cdef int run_with_hooks(Pass p, int32_t r, Node n) except -1:
-    """The same for a node with post-hooks: they see, and may replace, all gradients before any is handed on."""
-    cdef list kept
-    cdef tuple arrived = row_all(p, r, n)
-    cdef int k
-    kept = [None if wanted(n, k) else False for k in range(n.n_edges)]
-    backward_into(p, kept, n, arrived, None)
-    given = tuple([None if v is False else v for v in kept])
-    for hook in list(n.x.hooks.post.values()):
-        out = hook(given, arrived)
-        if out is not None:
-            given = out if isinstance(out, tuple) else (out,)
-            if len(given) != n.n_edges:
-                raise RuntimeError(f"a post-hook of {node_name(n)} returned {len(given)} gradients, expected {n.n_edges}")
-    for k in range(n.n_edges):
-        if given[k] is not None and kept[k] is not False:
-            pass_grad(n, k, as_tensor_arg(given[k], node_name(n), "hook result"))
-    return 0
 
 
 cdef int capture(Pass p, int32_t r) except -1:
@@ -446,13 +366,16 @@ cdef int capture(Pass p, int32_t r) except -1:
 
 
 cdef int run_leaf(Pass p, int32_t r) except -1:
-    """Accumulates; hooks that users put on the leaf's AccumulateGrad node run around it."""
+    """The leaf's turn: its hooks, those of its AccumulateGrad node where somebody holds that, and .grad between them."""
     cdef Tensor leaf = <Tensor>p.rows[r].node
     cdef PyObject* owned
     cdef Node acc = <Node>leaf.acc if leaf.acc != NULL else None
+    cdef bint hooked = acc is not None and acc.x.hooks is not None
     cdef bint sole
-    if acc is not None and acc.x.hooks is not None:
-        apply_hooks_before(p, r, acc)
+    if p.rows[r].grad != NULL and leaf.flags & HAS_HOOKS and leaf.extra.hooks:
+        row_put(p, r, 0, run_tensor_hooks(leaf.extra.hooks, <Tensor>p.rows[r].grad))
+    if hooked:
+        run_pre_hooks(p, r, acc)
     owned = p.rows[r].grad
     if owned == NULL:
         return 0
@@ -460,7 +383,7 @@ cdef int run_leaf(Pass p, int32_t r) except -1:
     sole = owned.ob_refcnt == 1
     try:
         accumulate(leaf, <Tensor>owned, sole)
-        if acc is not None and acc.x.hooks is not None:
+        if hooked:
             for hook in list(acc.x.hooks.post.values()):
                 hook((), (<Tensor>owned,))
     finally:
@@ -476,14 +399,16 @@ cdef int run_row(Pass p, int32_t r) except -1:
     cdef int k
     if p.rows[r].leaf:
         if p.rows[r].captured:
-            capture(p, r)
-        return run_leaf(p, r) if p.accumulate else 0
+            return capture(p, r)
+        return run_leaf(p, r)
     n = <Node>p.rows[r].node
     if n.x is not None and n.x.hooks is not None:
-        apply_hooks_before(p, r, n)
+        run_tensor_level(p, r, n)
     if p.rows[r].captured:
         capture(p, r)
     if behind_needed(p, n):
+        if n.x is not None and n.x.hooks is not None:
+            run_pre_hooks(p, r, n)
         run_backward_of(p, r, n)
         if not p.keep:
             node_release(n)
@@ -520,10 +445,10 @@ cdef bint behind_needed(Pass p, Node n):
     return False
 
 
-cdef list run_pass(list roots, bint keep, bint create, list inputs):
+cdef list run_pass(list roots, bint keep, bint create, list inputs, bint into_inputs):
     """roots: (target, output, is leaf, gradient), emptied here so that nobody else holds the gradients.
-    inputs: (target, output, is leaf) whose gradients are returned, by position (None where nothing arrived); None: accumulate
-    into all leaves.
+    inputs: (target, output, is leaf) whose gradients are returned, by position (None where nothing arrived); or, into_inputs,
+    the only ones that the pass has to reach. None: accumulate into all leaves.
     """
     global pass_count, cyg_pass
     cdef Pass p = Pass.__new__(Pass)
@@ -537,7 +462,7 @@ cdef list run_pass(list roots, bint keep, bint create, list inputs):
     p.keep = keep
     p.accumulate = inputs is None
     if inputs is not None:
-        mark_inputs(p, inputs)
+        mark_inputs(p, inputs, not into_inputs)
     for e, nr, leaf, g in roots:
         walk(p, e, leaf)
         first.append(row_of(p, e, leaf))
@@ -561,15 +486,17 @@ cdef list run_pass(list roots, bint keep, bint create, list inputs):
     return p.results
 
 
-cdef int mark_inputs(Pass p, list inputs) except -1:
+cdef int mark_inputs(Pass p, list inputs, bint captured) except -1:
     cdef int32_t r
-    p.capture = {}
-    p.results = [None] * len(inputs)
+    if captured:
+        p.capture = {}
+        p.results = [None] * len(inputs)
     for i, (e, nr, leaf) in enumerate(inputs):
         r = row_of(p, e, leaf)
         if r < 0:
             r = row_new(p, e, leaf)
-        p.rows[r].captured = 1
         p.rows[r].needed = 1
-        p.capture.setdefault((r, nr), []).append(i)
+        if captured:
+            p.rows[r].captured = 1
+            p.capture.setdefault((r, nr), []).append(i)
     return 0

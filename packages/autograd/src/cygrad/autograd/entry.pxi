@@ -31,17 +31,41 @@ cdef Tensor first_gradient(Tensor t, object g, int i, bint create):
     return <Tensor>g
 
 
+cdef tuple target_of_edge(object e, str role):
+    """The same for a GradientEdge, which stands for a tensor."""
+    node = getattr(e, "node", None)
+    if not isinstance(node, Node) or not hasattr(e, "output_nr"):
+        raise TypeError(f"{role} must be Tensors or GradientEdges, not {kind_of(e)}")
+    return (node.variable, 0, True) if (<Node>node).op is &OP_ACCUMULATE else (node, e.output_nr, False)
+
+
+cdef Tensor stand_in(object target, object number, bint leaf):
+    """A tensor without values, of the shape and dtype whose gradient arrives there."""
+    cdef Dims d
+    cdef Tensor y = tensor_new()
+    cdef int64_t i = number
+    if leaf:
+        return alias_of(<Tensor>target)
+    shape, kind = (<Node>target)._output_meta[i]
+    dims_from(shape, &d)
+    meta_contig(&y.m, d.n, d.v, dtype_code(kind))
+    adopt(y, storage_new(0))
+    return y
+
+
 cdef tuple target_of(Tensor t):
     """(target, output number, is leaf): where t's gradient arrives."""
-    if t.base is not None and t.view_version != t.mem.version:
-        view_refresh(t)
-    return (t.fn, t.out_nr, False) if t.fn is not None else (t, 0, True)
+    return (t.fn, t.out_nr, False) if made_by(t) is not None else (t, 0, True)
 
 
 cdef list root_list(list tensors, list grads, bint create):
     cdef list roots = []
     cdef Tensor t
     for i, x in enumerate(tensors):
+        if not isinstance(x, Tensor):
+            target = target_of_edge(x, "tensors")
+            roots.append((*target, first_gradient(stand_in(target[0], target[1], target[2]), grads[i], i, create)))
+            continue
         t = <Tensor>x
         if not needs(t):
             raise RuntimeError(f"element {i} of tensors does not require grad and does not have a grad_fn")
@@ -54,7 +78,10 @@ cdef list input_list(object inputs):
     cdef list edges = []
     cdef Tensor t
     for i, x in enumerate(inputs):
-        t = as_tensor_arg(x, "grad", "inputs")
+        if not isinstance(x, Tensor):
+            edges.append(target_of_edge(x, "inputs"))
+            continue
+        t = <Tensor>x
         if not needs(t):
             raise RuntimeError(f"One of the differentiated Tensors does not require grad: input {i}, of shape {list(shape_tuple(&t.m))}")
         edges.append(target_of(t))
@@ -65,35 +92,22 @@ cdef int backward_call(list tensors, list grads, object retain, object create, o
     cdef Tensor t
     cdef bint on = bool(create)
     cdef bint keep = on if retain is None else bool(retain)
-    cdef list found, wanted_inputs, roots
-    cdef int before
+    cdef list wanted_inputs, roots, targets
     if inputs is None:
         roots = root_list(tensors, grads, on)
         grads.clear()
-        run_pass(roots, keep, on, None)
+        run_pass(roots, keep, on, None, False)
         return 0
-    wanted_inputs = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    wanted_inputs = [inputs] if isinstance(inputs, Tensor) or hasattr(inputs, "node") else list(inputs)
     if not wanted_inputs:
         raise RuntimeError("'inputs' argument to backward cannot be empty.")
     roots = root_list(tensors, grads, on)
-    found = run_pass(roots, keep, on, input_list(wanted_inputs))
-    before = set_recording(on)
-    try:
-        for i, x in enumerate(wanted_inputs):
-            t = <Tensor>x
-            if found[i] is None:
-                continue
-            if t.grad_ is None:
-                t.grad_ = op_clone(<Tensor>found[i])
-            elif on:
-                t.grad_ = op_add(<Tensor>t.grad_, <Tensor>found[i])
-            else:
-                t.grad_ = added(<Tensor>t.grad_, <Tensor>found[i])
-            if t.fn is None and t.flags & HAS_HOOKS:
-                for hook in list(t.extra.after.values()):
-                    hook(t)
-    finally:
-        restore_mode(before)
+    grads.clear()
+    targets = input_list(wanted_inputs)
+    for x in wanted_inputs:
+        if isinstance(x, Tensor):
+            x.retain_grad()                  # that of a leaf is anyway
+    run_pass(roots, keep, on, targets, True)
     return 0
 
 
@@ -108,11 +122,12 @@ def run_grad(outputs, inputs, grads, retain_graph, create_graph, bint allow_unus
     cdef bint keep = on if retain_graph is None else bool(retain_graph)
     cdef list edges = input_list(inputs)
     cdef list roots = root_list(list(outputs), list(grads), on)
-    cdef list found = run_pass(roots, keep, on, edges)
+    cdef list found = run_pass(roots, keep, on, edges, False)
     for i, g in enumerate(found):
         if g is None and not allow_unused:
+            shape = list(inputs[i].shape) if isinstance(inputs[i], Tensor) else inputs[i].node._output_meta[inputs[i].output_nr][0]
             raise RuntimeError(f"One of the differentiated Tensors appears to not have been used in the graph: input {i}, of shape "
-                               f"{list(inputs[i].shape)}. Set allow_unused=True if this is the desired behavior.")
+                               f"{list(shape)}. Set allow_unused=True if this is the desired behavior.")
     return tuple(found)
 
 

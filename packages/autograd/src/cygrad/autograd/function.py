@@ -51,6 +51,8 @@ class Function:
         raise NotImplementedError("You must implement either the backward or vjp method for your custom "
                                   "autograd.Function to use it with backward mode AD.")
 
+    vjp = backward                       # another name that subclasses may give it
+
     @classmethod
     def apply(cls, *args, **kwargs):
         """Runs forward and records this Function as one node of the graph; keywords of forward get no gradient."""

@@ -1,11 +1,13 @@
 """What is recorded: context managers that are decorators too."""
 
+import contextlib
 import functools
 import inspect
 
-from ._core import _set_grad_enabled, is_grad_enabled
+from ._core import _set_grad_enabled, _set_inference_mode, is_grad_enabled, is_inference_mode_enabled
 
-__all__ = ["enable_grad", "no_grad", "set_grad_enabled"]
+__all__ = ["enable_grad", "inference_mode", "is_inference_mode_enabled", "no_grad", "set_grad_enabled",
+           "set_multithreading_enabled"]
 
 
 class _Mode:
@@ -116,3 +118,45 @@ class set_grad_enabled(_Mode):
         mode = _Mode()
         mode._on = self._on
         return mode
+
+
+class inference_mode(_Mode):
+    """Nothing is recorded or counted inside: ``with inference_mode():``, ``@inference_mode()`` or ``@inference_mode``.
+
+    Tensors made inside are inference tensors. Outside they can be read, but neither changed in place nor saved for a
+    gradient: clone() them first.
+
+    Parameters
+    ----------
+    mode : bool
+        False switches inference mode off inside.
+    """
+
+    def __new__(cls, mode=True):
+        if isinstance(mode, bool):
+            return super().__new__(cls)
+        return cls()(mode)               # used as a bare decorator
+
+    def __init__(self, mode=True):
+        super().__init__()
+        self.mode = mode
+
+    def __enter__(self):
+        self._before.append(_set_inference_mode(self.mode, not self.mode))
+
+    def __exit__(self, *exc):
+        _set_inference_mode(*self._before.pop())
+
+    def _fresh(self):
+        return inference_mode(self.mode)
+
+
+class set_multithreading_enabled(contextlib.AbstractContextManager):
+    """Accepted and without effect: a backward pass runs in the thread that asked for it, its loops in several."""
+
+    def __init__(self, mode):
+        if not isinstance(mode, bool):
+            raise TypeError(f"set_multithreading_enabled(): argument 'mode' must be bool, not {type(mode).__name__}")
+
+    def __exit__(self, *exc):
+        return None

@@ -287,7 +287,10 @@ cdef int fill_in(Tensor x, object value, bint shared) except -1:
     cdef bint recorded = recording() and needs(x)
     if x.mem.readonly or not shared:
         check_writable(x)
+    check_own_mode(x)
     check_history(x, recorded)
+    if cyg_mode & MODE_WRITES:
+        announce_write(x)
     before = history_alias(x, False) if recorded else None
     ops.fill_number(&x.m, value)
     bump(x, OP_FILL)
@@ -332,9 +335,40 @@ cdef list index_list(Tensor x, object indices, str name):
     return tensors
 
 
-cdef list frozen_indices(list tensors):
-    """What backward keeps: the user may change an index tensor, or his list, before that."""
-    return [None if t is None else op_clone(<Tensor>t) for t in tensors]
+cdef int save_indices(Node n, list tensors) except -1:
+    """Keeps index tensors for backward, in the place of the slots that a node has for its inputs."""
+    cdef Tensor t
+    cdef list kept = []
+    for each in tensors:
+        if each is None:
+            kept.append(None)
+            continue
+        t = <Tensor>each
+        if t.mem.origin:
+            refuse_inference()
+        kept.append(pack(t, saved_hooks()) if cyg_mode & MODE_PACK else (alias_of(t), t.mem.version))
+    n.rest = kept
+    n.saved |= SAVED_REST
+    return 0
+
+
+cdef list kept_indices(Node n):
+    """What `save_indices` kept, checked to be unchanged."""
+    cdef Tensor t
+    cdef list found = []
+    if n.rest is None:
+        raise RuntimeError(RELEASED)
+    for each in n.rest:
+        if each is None:
+            found.append(None)
+        elif isinstance(each, Packed):
+            found.append(unpack_value(<Packed>each))
+        else:
+            t, version = each
+            if t.mem.version != version:
+                raise_changed(n, "its index, ", t, version)
+            found.append(t)
+    return found
 
 
 cdef Tensor op_index(Tensor x, list tensors):
@@ -346,7 +380,7 @@ cdef Tensor op_index(Tensor x, list tensors):
     if recording() and needs(x):
         n = node_new(&OPS[OP_INDEX])
         set_edge(n, 0, x)
-        n.rest = frozen_indices(tensors)
+        save_indices(n, tensors)
         node_set_output(n, y)
     return y
 
@@ -355,8 +389,9 @@ cdef int bw_index(Node n, Tensor g) except -1:
     cdef Dims d
     if wanted(n, 0):
         edge_sizes(n, 0, &d)
-        repeats = len(n.rest) > 1 or (<Tensor>n.rest[0]).m.dtype != BOOL
-        pass_grad(n, 0, op_index_put(zeros_of(d.n, d.v, g.m.dtype), n.rest, g, repeats))
+        indices = kept_indices(n)
+        repeats = len(indices) > 1 or (<Tensor>indices[0]).m.dtype != BOOL
+        pass_grad(n, 0, op_index_put(zeros_of(d.n, d.v, g.m.dtype), indices, g, repeats))
     return 0
 
 
@@ -390,20 +425,21 @@ cdef int put_in(Tensor x, list tensors, Tensor v, bint accumulate) except -1:
         n = node_new(&OPS[OP_INDEX_PUT])
         set_edge(n, 0, before)
         set_edge(n, 1, v)
-        n.rest = frozen_indices(tensors)
+        save_indices(n, tensors)
         n.iattr[0] = accumulate
         rebase(x, n)
     return 0
 
 
 cdef int bw_index_put(Node n, Tensor g) except -1:
+    cdef list indices = kept_indices(n)
     if wanted(n, 0):
         if n.iattr[0]:
             pass_grad(n, 0, g)
         else:
-            pass_grad(n, 0, op_index_put(g, n.rest, zeros_of(0, NULL, g.m.dtype), False))
+            pass_grad(n, 0, op_index_put(g, indices, zeros_of(0, NULL, g.m.dtype), False))
     if wanted(n, 1):
-        pass_grad(n, 1, op_index(g, n.rest))
+        pass_grad(n, 1, op_index(g, indices))
     return 0
 
 

@@ -12,10 +12,14 @@ cdef extern from *:
 
 cdef enum:
     MODE_NO_GRAD = 1
+    MODE_INFERENCE = 2       # nothing is recorded whatever the grad mode, and memory made now is marked (Storage.origin)
+    MODE_PACK = 4            # saved_tensors_hooks take what is saved
+    MODE_WRITES = 8          # somebody is told of writes in place before they happen
+    MODE_UNRECORDED = 3
 
 
 cdef inline bint recording() noexcept:
-    return (cyg_mode & MODE_NO_GRAD) == 0
+    return (cyg_mode & MODE_UNRECORDED) == 0
 
 
 cdef inline int set_recording(bint on) noexcept:
@@ -31,10 +35,29 @@ cdef inline void restore_mode(int before) noexcept:
     cyg_mode = before
 
 
+cdef inline void switch_mode(int bit, bint on) noexcept:
+    global cyg_mode
+    cyg_mode = cyg_mode | bit if on else cyg_mode & ~bit
+
+
 def is_grad_enabled():
-    """Whether operations of this thread are recorded now."""
-    return recording()
+    """Whether grad mode is on in this thread."""
+    return (cyg_mode & MODE_NO_GRAD) == 0
+
+
+def is_inference_mode_enabled():
+    """Whether inference mode is on in this thread."""
+    return (cyg_mode & MODE_INFERENCE) != 0
 
 
 def _set_grad_enabled(bint mode):
     set_recording(mode)
+
+
+def _set_inference_mode(bint mode, bint grad):
+    """Inference mode on or off, with this grad mode; returns what both were, to be given back."""
+    before = is_inference_mode_enabled(), is_grad_enabled()
+    switch_mode(MODE_INFERENCE, mode)
+    switch_mode(MODE_NO_GRAD, not grad)
+    storage_origin(mode)
+    return before

@@ -25,10 +25,14 @@ cdef extern from *:
 
 
 cdef uint64_t node_seq = 0
+cdef int watching = 0              # WATCH_...: what anomaly mode, which is the whole process's, asks for
 cdef OpInfo OPS[1024]              # by op id; filled at import
 cdef OpInfo OP_ACCUMULATE          # the leaf's node
 OP_ACCUMULATE.name = b"AccumulateGrad"
 OP_ACCUMULATE.id = 0
+
+
+_GradientMeta = _namedtuple("_GradientMeta", "shape dtype device")
 
 
 class Hooks:
@@ -123,7 +127,7 @@ cdef class Node:
     def _output_meta(self):
         """((shape, dtype), ...) of the outputs that this node made."""
         if many(self):
-            return tuple((s, dtype_object(c)) for s, c in self.x.outs)
+            return tuple(None if o is None else (o[0], dtype_object(o[1])) for o in self.x.outs)
         if self.op is &OP_ACCUMULATE:
             return ((shape_tuple(&(<Tensor>self.rest).m), dtype_object((<Tensor>self.rest).m.dtype)),)
         return ((Size([self.osizes[i] for i in range(self.ondim)]), dtype_object(self.odtype)),)
@@ -134,6 +138,21 @@ cdef class Node:
         if self.released:
             raise RuntimeError(RELEASED)
         return tuple(t for t in (self.s0, self.s1, self.s2, self.s3) if t is not None)
+
+    @property
+    def _input_metadata(self):
+        """For each output of this node, what its gradient is: an object with shape, dtype and device."""
+        return tuple(None if m is None else _GradientMeta(*m, _CPU) for m in self._output_meta)
+
+    def __getattr__(self, name):
+        return saved_attribute(self, name)
+
+    def __dir__(self):
+        return [*object.__dir__(self), *saved_names(self)]
+
+    def __call__(self, *grads):
+        """The gradients that this node gives for those of its outputs, as in a backward pass that goes no further."""
+        return call_node(self, grads)
 
     def register_hook(self, hook):
         """Calls ``hook(grad_inputs, grad_outputs)`` after this node ran; a returned tuple replaces grad_inputs."""
@@ -147,6 +166,10 @@ cdef class Node:
     def metadata(self):
         """A dict of the user's own, for notes about this node."""
         return node_hooks(self).metadata
+
+    def __reduce_ex__(self, protocol):
+        raise TypeError(f"cannot pickle '{node_name(self)}' object: a node belongs to the graph of this process. Save or copy values, "
+                        "tensor.detach(), not their history")
 
 
 # A node without an operation has nothing that its methods could read.
@@ -175,7 +198,7 @@ cdef inline Node node_new(const OpInfo* op):
     n.seq = node_seq
     node_seq += 1
     if keeping_lines:
-        extra(n).line = user_line()
+        note_origin(n)
     return n
 
 
@@ -281,6 +304,10 @@ cdef Tensor alias_of(Tensor t):
 
 cdef int save(Node n, int slot, Tensor t) except -1:
     """Keeps t for backward, with the version that it has now. An output must be given as its alias: no cycle."""
+    if t.mem.origin:
+        refuse_inference()
+    if cyg_mode & MODE_PACK and not t.flags & WRAPPED:
+        return save_packed(n, slot, t)
     n.ver[slot] = t.mem.version
     n.saved |= 1 << slot
     t.flags &= ~TRUTH                    # what gradients compute with it, the user did not write
@@ -302,6 +329,8 @@ cdef Tensor unpack(Node n, int slot):
     if t is None:
         if n.released:
             raise RuntimeError(RELEASED)
+        if n.x is not None and n.x.packed is not None and slot in n.x.packed:
+            return unpack_packed(n, slot)
         raise SystemError(f"{node_name(n)}: slot {slot} was not saved")
     if t.mem.version != n.ver[slot] and not t.flags & UNCOUNTED:
         raise_changed(n, "its result, " if slot == SLOT_OUT else f"its input {slot}, ", t, n.ver[slot])
@@ -315,13 +344,15 @@ cdef Tensor unpack(Node n, int slot):
 cdef int attach_output(Node n, Tensor y) except -1:
     """Makes y, n's output, part of the graph again. Where n wrote through a view, the graph knows the base that CopySlices made,
     not n: y is then a view of that."""
-    cdef Pass p = <Pass>cyg_pass
+    cdef Pass p
     cdef Node v
-    if p.collecting is n and p.around is not None:
-        v = node_new(&OPS[OP_AS_STRIDED])
-        put_edge(v, 0, p.around, 0, False)
-        v.rest = p.around.rest[1:]
-        return node_set_output(v, y)
+    if cyg_pass != NULL:                 # else somebody looks at the graph
+        p = <Pass>cyg_pass
+        if p.collecting is n and p.around is not None:
+            v = node_new(&OPS[OP_AS_STRIDED])
+            put_edge(v, 0, p.around, 0, False)
+            v.rest = p.around.rest[1:]
+            return node_set_output(v, y)
     y.fn = n
     y.flags |= REQUIRES_GRAD
     return 0
@@ -338,7 +369,11 @@ cdef void node_release(Node n) noexcept:
         n.s1 = None
         n.s2 = None
         n.s3 = None
+        if n.saved & SAVED_REST:
+            n.rest = None
         n.released = 1
+        if n.x is not None:
+            n.x.packed = None
 
 
 cdef object node_hooks(Node n):

@@ -142,7 +142,7 @@ cdef inline Tensor unary(int op, Tensor x):
     cdef Meta* ms[2]
     cdef Tensor y
     cdef Node n
-    if x.m.flags & CONTIGUOUS and not cyg_mode & ~MODE_NO_GRAD:
+    if x.m.flags & CONTIGUOUS and not cyg_mode & ~MODE_UNRECORDED:
         f = o.row[x.m.dtype]
         if f != NULL:
             y = empty_rowmajor(&x.m, result_dtype(o, x.m.dtype))
@@ -166,7 +166,7 @@ cdef inline Tensor binary(int op, Tensor a, Tensor b):
     cdef Loop f
     cdef Meta* shape
     cdef Tensor y
-    if a.m.dtype == b.m.dtype and not cyg_mode & ~MODE_NO_GRAD:
+    if a.m.dtype == b.m.dtype and not cyg_mode & ~MODE_UNRECORDED:
         if same_dense(&a.m, &b.m) or (b.m.ndim == 0 and plain(&a.m)):
             shape = &a.m
         elif a.m.ndim == 0 and plain(&b.m):

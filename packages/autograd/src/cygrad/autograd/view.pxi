@@ -7,10 +7,12 @@ cdef inline int view_begin(Tensor y, Tensor x) noexcept:
     """y, whose Meta is set, becomes a view of x."""
     adopt(y, x.mem)
     y.flags = x.flags & UNCOUNTED
+    if x.mem.origin:
+        return 0                             # inference tensors do not know their views
     y.base = x.base if x.base is not None else x
     y.view_version = x.mem.version
     if not recording():
-        y.creation = VIEW_NO_GRAD
+        y.creation = VIEW_INFERENCE if cyg_mode & MODE_INFERENCE else VIEW_NO_GRAD
     elif x.base is not None:
         y.creation = x.creation
     return 0
@@ -20,6 +22,7 @@ cdef int check_writable(Tensor x) except -1:
     if x.mem.readonly:
         raise RuntimeError("the tensor's memory is read-only (it was borrowed from a read-only buffer); clone() it before "
                            "writing")
+    check_own_mode(x)
     if has_internal_overlap(&x.m):
         raise RuntimeError(
             f"unsupported operation: more than one element of the written-to tensor (shape {list(shape_tuple(&x.m))}, stride "
@@ -28,10 +31,19 @@ cdef int check_writable(Tensor x) except -1:
     return 0
 
 
+cdef inline int check_own_mode(Tensor x) except -1:
+    """Inference tensors are written in inference mode only: their writes are not counted."""
+    if x.mem.origin and not cyg_mode & MODE_INFERENCE:
+        raise RuntimeError("Inplace update to inference tensor outside InferenceMode is not allowed. clone() it for a normal tensor "
+                           "before writing")
+    return 0
+
+
 cdef int check_in_place(Tensor x, bint recorded) except -1:
     """Whether x may be written. recorded: some operand needs a gradient and recording is on."""
     check_writable(x)
-    return check_history(x, recorded)
+    check_history(x, recorded)
+    return announce_write(x) if cyg_mode & MODE_WRITES else 0
 
 
 cdef int refuse_overlap(Tensor x, Tensor t) except -1:
@@ -59,6 +71,9 @@ cdef int check_history(Tensor x, bint recorded) except -1:
     if x.creation == VIEW_NO_GRAD:
         raise RuntimeError("A view was created in no_grad mode and is being modified inplace with grad mode enabled. "
                            "Make the view and the change both inside, or both outside, of no_grad.")
+    if x.creation == VIEW_INFERENCE:
+        raise RuntimeError("A view was created in inference mode and is being modified inplace in normal mode. Make the view and the "
+                           "change both inside, or both outside, of inference_mode.")
     if x.creation == VIEW_MULTI:
         raise RuntimeError("this tensor is the output of a function that returns multiple views (unbind, split, chunk) and is "
                            "being modified inplace: its siblings could not be differentiated. Use the out-of-place form, or "
@@ -166,8 +181,16 @@ cdef int view_refresh(Tensor x) except -1:
     return replace_history(n, x)
 
 
+cdef inline Node made_by(Tensor t):
+    """What made t; a view whose base was written since is taken from it again."""
+    if t.base is not None and t.view_version != t.mem.version:
+        view_refresh(t)
+    return t.fn
+
+
 cdef dict CREATIONS = {
     VIEW_NO_GRAD: "a view that was created in no_grad mode",
+    VIEW_INFERENCE: "a view that was created in inference mode",
     VIEW_MULTI: "the output of a function that returns multiple views (unbind, split, chunk)",
     VIEW_FUNCTION: "a view returned by a custom Function"}
 

@@ -1,9 +1,9 @@
-"""Tools around training: data loading (`cygrad.utils.data`), weights files (`cygrad.utils.safetensors`), DLPack."""
+"""Tools around training: data loading (`data`), recomputation (`checkpoint`), weights files (`safetensors`), DLPack."""
 
 from cygrad.storage.parts import require
 
 require("autograd")
 
-from . import data, dlpack, hooks
+from . import checkpoint, data, dlpack, hooks
 
-__all__ = ["data", "dlpack", "hooks"]
+__all__ = ["checkpoint", "data", "dlpack", "hooks"]

@@ -70,6 +70,7 @@ cdef class Storage:
     cdef uint8_t device
     cdef uint8_t kind          # how ptr is given back: see core.pyx
     cdef uint8_t readonly      # borrowed from memory that may not be written
+    cdef uint8_t origin        # what storage_origin said on the thread that made it; means something to autograd only
     cdef object owner          # what keeps borrowed memory alive and in place
     cdef object __weakref__
 
@@ -83,6 +84,7 @@ cdef class dtype:
 # ---- memory -------------------------------------------------------------------------------------------------------
 cdef Storage storage_new(int64_t nbytes)                    # uninitialised, 64-byte aligned; MemoryError/RuntimeError
 cdef Storage storage_borrow(char* ptr, int64_t nbytes, object owner, bint readonly)
+cdef int storage_origin(int origin) noexcept                # set for storages made by this thread from now on; returns what it was
 cdef void* block_alloc(int64_t nbytes) noexcept             # small scratch, GIL held; NULL when out of memory
 cdef void block_free(void* p, int64_t nbytes) noexcept      # nbytes as given to block_alloc
 cdef int settle() except -1                                 # before a live tensor's memory, shape or strides are replaced: waits for loops that run without the GIL

@@ -274,8 +274,27 @@ cdef int out_of_memory(int64_t nbytes) except -1:
     raise RuntimeError(f"can't allocate memory: you tried to allocate {nbytes} bytes; {live_bytes} bytes are in use")
 
 
+cdef extern from *:
+    """
+    #if defined(_MSC_VER)
+    static __declspec(thread) unsigned char cyg_origin = 0;
+    #else
+    static __thread unsigned char cyg_origin __attribute__((tls_model("initial-exec"))) = 0;
+    #endif
+    """
+    unsigned char cyg_origin
+
+
+cdef int storage_origin(int origin) noexcept:
+    global cyg_origin
+    cdef int before = cyg_origin
+    cyg_origin = <unsigned char>origin
+    return before
+
+
 cdef Storage storage_new(int64_t nbytes):
     cdef Storage s = Storage.__new__(Storage)
+    s.origin = cyg_origin
     if nbytes > 0:
         s.ptr = <char*>block_alloc(nbytes)
         if s.ptr == NULL:
@@ -288,6 +307,7 @@ cdef Storage storage_new(int64_t nbytes):
 cdef Storage storage_borrow(char* ptr, int64_t nbytes, object owner, bint readonly):
     cdef Storage s = Storage.__new__(Storage)
     s.ptr = ptr
+    s.origin = cyg_origin
     s.nbytes = nbytes
     s.kind = BORROWED
     s.readonly = readonly

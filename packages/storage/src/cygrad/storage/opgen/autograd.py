@@ -66,6 +66,22 @@ def kept_args(row):
     return kept
 
 
+def saved_fields(row):
+    """What a node of this row keeps, for ``node._saved_NAME``: ``mul:self=0,other=1``. A digit is a slot."""
+    place, read = slots(row), set().union(*(read_by(row, n) for n in row.grad)) if row.grad else set()
+    names = {p.name: "self" if row.public_name(p) == "input" else row.public_name(p) for p in row.params}
+    if len(row.outputs) == 1:
+        names[row.outputs[0]] = "result"
+    fields = [f"{names.get(n, n)}={slot}" for n, slot in place.items() if n in read]
+    letters = {"flag": "b", "dims": "m", "axes": "m", "axis": "a", "dtype": "t", "castto": "t"}
+    for name, field in kept_args(row).items():
+        kind = row.param(name).type
+        number = field.rstrip("]").partition("[")[2]
+        letter = "r" if field == "n.rest" else "d" if field.startswith("n.attr") else letters.get(kind, "i")
+        fields.append(f"{names[name]}={letter}{number}")
+    return f"{row.name}:{','.join(fields)}" if fields else ""
+
+
 def c_params(row):
     return ", ".join(f"Tensor {p.name}" if p.is_tensor else f"{C_ARG[p.type]} {p.name}" for p in row.params)
 
@@ -483,7 +499,8 @@ def ops_text(rows, helpers):
     ids = "\n".join(f"    {op_id(r)} = {i}" for i, r in enumerate(rows.values(), 1))
     parts = [ids_text(kernels(rows)), f"cdef enum:\n{ids}\n",
              "cdef Loop NO_KERNELS[N_DTYPES]\nmemset(NO_KERNELS, 0, sizeof(NO_KERNELS))\n",
-             f"ROW_NAMES = {tuple(rows)!r}\n"]
+             f"ROW_NAMES = {tuple(rows)!r}\n",
+             f"SAVED_FIELDS = {';'.join(filter(None, map(saved_fields, rows.values())))!r}\n"]
     parts += [op_text(r) for r in rows.values() if r.kind in ("pointwise", "kernel", "into", "view")]
     parts += [backward_text(rows, helpers, r) for r in rows.values() if r.kind not in ("tensor", "hand")]
     parts += [table_text(rows), public_names(rows)]

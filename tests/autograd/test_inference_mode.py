@@ -1,0 +1,153 @@
+"""Inference mode: what is made in it, and what is refused outside."""
+import threading
+
+import pytest
+
+
+@pytest.fixture
+def made(torch):
+    """A tensor made in inference mode."""
+    with torch.inference_mode():
+        return torch.ones(3)
+
+
+def test_nothing_is_recorded_inside(torch, leaf):
+    x = leaf(1.0, 2.0)
+    with torch.inference_mode():
+        assert torch.is_inference_mode_enabled() and not torch.is_grad_enabled()
+        y = x * 2
+        assert not y.requires_grad and y.grad_fn is None and y.is_inference() and torch.is_inference(y)
+        with torch.enable_grad():
+            assert torch.is_grad_enabled()
+            assert not (x * 2).requires_grad
+        with torch.inference_mode(False):
+            assert torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
+            z = x * 2
+            assert z.requires_grad and not z.is_inference()
+        assert torch.is_inference_mode_enabled() and not torch.is_grad_enabled()
+    assert not torch.is_inference_mode_enabled() and torch.is_grad_enabled() and not (x * 2).is_inference()
+
+
+def test_a_leaf_made_inside_may_require_a_gradient(torch):
+    with torch.inference_mode():
+        x = torch.ones(2, requires_grad=True)
+        assert x.requires_grad and x.is_inference()
+        assert not (x + 1).requires_grad
+
+
+def test_what_inference_tensors_are(torch, made):
+    """Neither counted nor known as views; normal tensors come out of operations on them."""
+    assert not made[:2]._is_view() and made[:2]._base is None
+    assert made[:2].is_inference() and made.detach().is_inference() and made.view(3, 1).is_inference()
+    assert not made.clone().is_inference() and not (made + 1).is_inference()
+    with pytest.raises(RuntimeError, match="do not track version counter"):
+        made._version  # noqa: B018
+
+
+@pytest.mark.parametrize("change", [
+    lambda t: t.add_(1), lambda t: t.zero_(), lambda t: t.fill_(2), lambda t: t.copy_(t.clone()),
+    lambda t: t[:2].mul_(2),
+    lambda t: t.__setitem__(0, 5.0), lambda t: t.uniform_(), lambda t: t.index_add_(0, t.long()[:1], t.clone()[:1])])
+def test_changing_one_outside_is_refused(torch, backend, made, change):
+    before = made.tolist()
+    with pytest.raises(RuntimeError, match="Inplace update to inference tensor outside InferenceMode"):
+        change(made)
+    with torch.no_grad(), pytest.raises(RuntimeError, match="Inplace update to inference tensor outside InferenceMode"):
+        change(made)
+    assert made.tolist() == before or backend == "torch"     # which writes before it raises
+    with torch.inference_mode():
+        change(made)
+
+
+def test_saving_one_for_backward_is_refused(torch, leaf, made):
+    x = torch.ones(3, requires_grad=True)
+    assert (x + made).grad_fn is not None
+    for operation in (lambda: x * made, lambda: torch.dot(x, made), lambda: made.exp() * x + x * made):
+        with pytest.raises(RuntimeError, match="Inference tensors cannot be saved for backward"):
+            operation()
+
+    class Save(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, a, b):
+            ctx.save_for_backward(b)
+            return a + b
+
+        @staticmethod
+        def backward(ctx, g):
+            return g, g
+
+    with pytest.raises(RuntimeError, match="Inference tensors cannot be saved for backward"):
+        Save.apply(x, made)
+    (x * made.clone()).sum().backward()
+    assert x.grad.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_requires_grad_outside_is_refused(torch, made):
+    for switch in (lambda: made.requires_grad_(), lambda: setattr(made, "requires_grad", True)):
+        with pytest.raises(RuntimeError, match="Setting requires_grad=True on inference tensor outside InferenceMode"):
+            switch()
+    made.requires_grad_(False)
+
+
+def test_normal_tensors_inside(torch, leaf):
+    """Writes to them count; views of them are views, and cannot be written outside."""
+    x = leaf(1.0, 2.0, 3.0)
+    y = x * 1
+    with torch.inference_mode():
+        y.add_(1)
+        v = y[:2]
+        assert y._version == 1 and not y.is_inference() and not v.is_inference() and v._is_view()
+    with pytest.raises(RuntimeError, match="A view was created in inference mode"):
+        v.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        z = x * 1
+        w = z * z
+        with torch.inference_mode():
+            z.add_(1)
+        w.sum().backward()
+
+
+def test_as_a_decorator(torch, leaf):
+    x = leaf(1.0)
+
+    @torch.inference_mode()
+    def called():
+        return x * 2
+
+    @torch.inference_mode
+    def bare():
+        return x * 2
+
+    @torch.inference_mode(False)
+    def off():
+        return x * 2
+
+    @torch.inference_mode()
+    def generated():
+        yield x * 2
+        yield x * 3
+
+    assert called().is_inference() and bare().is_inference()
+    with torch.inference_mode():
+        assert off().requires_grad
+    for y in generated():
+        assert y.is_inference() and not torch.is_inference_mode_enabled()
+
+
+def test_it_belongs_to_a_thread(torch):
+    seen = []
+
+    def look():
+        seen.append((torch.is_inference_mode_enabled(), torch.ones(1).is_inference()))
+
+    with torch.inference_mode():
+        thread = threading.Thread(target=look)
+        thread.start()
+        thread.join()
+    assert seen == [(False, False)]
+
+
+def test_it_ends_after_an_exception(torch):
+    with pytest.raises(KeyError), torch.inference_mode():
+        raise KeyError
+    assert not torch.is_inference_mode_enabled() and not torch.ones(1).is_inference()

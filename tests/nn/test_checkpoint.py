@@ -1,0 +1,335 @@
+"""Recomputation in place of memory."""
+import contextlib
+import gc
+import importlib
+import os
+
+import pytest
+
+BACKEND = os.environ.get("CYGRAD_TEST_BACKEND", "cygrad")
+torch = importlib.import_module(BACKEND)
+ck = importlib.import_module(BACKEND + ".utils.checkpoint")
+
+
+def leaf(*shape):
+    torch.manual_seed(3)
+    return torch.randn(*shape, dtype=torch.float64, requires_grad=True)
+
+
+def block(x, w):
+    return torch.tanh(x @ w).exp() * x
+
+
+def gradients(make):
+    x, w = leaf(4, 4), leaf(4, 4)
+    y = make(x, w)
+    return y, torch.autograd.grad(y.sum(), (x, w))
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_same_values_and_gradients(reentrant):
+    x, w = leaf(4, 4), leaf(4, 4)
+    y = ck.checkpoint(block, x, w, use_reentrant=reentrant)
+    y.sum().backward()
+    v, u = leaf(4, 4), leaf(4, 4)
+    z = block(v, u)
+    z.sum().backward()
+    assert torch.equal(y, z) and torch.equal(x.grad, v.grad) and torch.equal(w.grad, u.grad)
+
+
+def test_autograd_grad_and_second_derivatives():
+    def twice(f):
+        x, w = leaf(3, 3), leaf(3, 3)
+        g, = torch.autograd.grad(f(x, w).sum(), x, create_graph=True)
+        return torch.autograd.grad((g * g).sum(), (x, w))
+
+    plain = twice(block)
+    again = twice(lambda x, w: ck.checkpoint(block, x, w, use_reentrant=False))
+    assert all(torch.allclose(a, b) for a, b in zip(plain, again, strict=True))
+
+
+def test_what_runs_when():
+    calls = []
+
+    def f(x):
+        calls.append(torch.is_grad_enabled())
+        return x.exp().tanh()
+
+    x = leaf(3)
+    y = ck.checkpoint(f, x, use_reentrant=False)
+    z = ck.checkpoint(f, x, use_reentrant=True)
+    assert calls == [True, False]
+    y.sum().backward()
+    assert calls == [True, False, True]
+    z.sum().backward()
+    assert calls == [True, False, True, True]
+    with torch.no_grad():
+        ck.checkpoint(f, x, use_reentrant=False)
+    assert calls[4:] == [False]
+
+
+def test_keywords_other_arguments_and_results():
+    def f(x, *, scale, names):
+        return {"y": (x * scale).exp(), "names": [*names, "new"]}
+
+    x = leaf(3)
+    out = ck.checkpoint(f, x, scale=2.0, names=["old"], use_reentrant=False)
+    assert out["names"] == ["old", "new"]
+    out["y"].sum().backward()
+    assert torch.allclose(x.grad, 2 * (2 * x).exp())
+    with pytest.raises(ValueError, match="Unexpected keyword arguments: scale"):
+        ck.checkpoint(f, x, scale=2.0, use_reentrant=True)
+
+
+def test_early_stop():
+    calls = []
+
+    def f(x):
+        y = x.exp()
+        calls.append("exp")
+        y = y * 2
+        calls.append("rest")
+        return y
+
+    def recomputed(**options):
+        x = leaf(3)
+        y = ck.checkpoint(f, x, use_reentrant=False, **options)
+        calls.clear()
+        y.sum().backward()
+        return list(calls)
+
+    assert recomputed() == []
+    assert recomputed(early_stop=False) == ["exp", "rest"]
+    with ck.set_checkpoint_early_stop(False):
+        assert recomputed() == ["exp", "rest"]
+    assert recomputed() == []
+
+
+def test_the_functions_own_handlers_do_not_catch_the_stop():
+    def f(x):
+        try:
+            return x.exp()
+        except Exception:
+            return x * 0
+
+    x = leaf(3)
+    ck.checkpoint(f, x, use_reentrant=False).sum().backward()
+    assert torch.allclose(x.grad, x.exp())
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+@pytest.mark.parametrize("preserve", [False, True])
+def test_random_numbers(reentrant, preserve):
+    masks = []
+
+    def f(x):
+        mask = torch.rand(50) < 0.5
+        masks.append(mask)
+        return (x * mask).exp()
+
+    torch.manual_seed(0)
+    x = leaf(50)
+    y = ck.checkpoint(f, x, use_reentrant=reentrant, preserve_rng_state=preserve)
+    torch.rand(3)
+    state = torch.get_rng_state()
+    if preserve:
+        with ck.set_checkpoint_early_stop(False):
+            y.sum().backward()
+        assert torch.equal(*masks) and torch.equal(torch.get_rng_state(), state)
+    else:
+        y.sum().backward()
+        assert len(masks) == 2 and not torch.equal(*masks)
+
+
+def test_nested():
+    calls = []
+
+    def inner(x, w):
+        calls.append("inner")
+        return block(x, w).sin()
+
+    def outer(x, w):
+        calls.append("outer")
+        y = ck.checkpoint(inner, x, w, use_reentrant=False).tanh()
+        return ck.checkpoint(inner, y, w, use_reentrant=False).cos()
+
+    def both(x, w):
+        return ck.checkpoint(outer, x, w, use_reentrant=False).exp()
+
+    y, found = gradients(both)
+    z, wanted = gradients(lambda x, w: block(block(x, w).sin().tanh(), w).sin().cos().exp())
+    assert torch.equal(y, z) and all(torch.allclose(a, b) for a, b in zip(found, wanted, strict=True))
+    assert calls[:3] == ["outer", "inner", "inner"] and calls.count("outer") == 2
+
+
+def test_retain_graph_recomputes_for_each_pass():
+    calls = []
+
+    def f(x):
+        calls.append(1)
+        return x.exp() * x
+
+    x = leaf(3)
+    y = ck.checkpoint(f, x, use_reentrant=False).sum()
+    for n in range(2, 5):
+        y.backward(retain_graph=True)
+        assert len(calls) == n
+    assert torch.allclose(x.grad, 3 * x.exp() * (x + 1))
+
+
+def test_context_fn():
+    seen = []
+
+    @contextlib.contextmanager
+    def named(name):
+        seen.append(name)
+        yield
+        seen.append("end of " + name)
+
+    x = leaf(3)
+    y = ck.checkpoint(torch.exp, x, use_reentrant=False, context_fn=lambda: (named("forward"), named("again")))
+    assert seen == ["forward", "end of forward"]
+    y.sum().backward()
+    assert seen[2:3] == ["again"]
+    with pytest.raises(ValueError, match="only supported when use_reentrant=False"):
+        ck.checkpoint(torch.exp, x, use_reentrant=True, context_fn=lambda: (named("a"), named("b")))
+
+
+def changing(first, then):
+    state = iter([first, then])
+    return lambda x: next(state)(x)
+
+
+def test_recomputation_that_differs():
+    x = leaf(4)
+    y = ck.checkpoint(changing(lambda x: x.exp().tanh(), lambda x: x.exp()), x, use_reentrant=False)
+    with pytest.raises(ck.CheckpointError, match="A different number of tensors was saved"):
+        y.sum().backward()
+    y = ck.checkpoint(changing(lambda x: x.exp(), lambda x: x[:2].exp()), x, use_reentrant=False)
+    with pytest.raises(ck.CheckpointError, match="have different metadata than during the forward pass"):
+        y.sum().backward()
+    y = ck.checkpoint(changing(lambda x: x.exp(), lambda x: x.expand(2, 4).exp()[0].exp()), x, use_reentrant=False,
+                      determinism_check="none")
+    y.sum().backward()
+    with pytest.raises(ValueError, match="determinism_check"):
+        ck.checkpoint(torch.exp, x, use_reentrant=False, determinism_check="some")
+    assert issubclass(ck.CheckpointError, RuntimeError)
+
+
+@pytest.mark.skipif(BACKEND == "torch", reason="PyTorch logs operations in place of calls")
+def test_debug_names_the_calls():
+    x = leaf(4)
+
+    def first(x):
+        return x.exp()
+
+    def other(x):
+        return x[:2].exp()
+
+    for context, debug in ((ck.set_checkpoint_debug_enabled(True), False), (contextlib.nullcontext(), True)):
+        with context:
+            y = ck.checkpoint(changing(first, other), x, use_reentrant=False, debug=debug)
+        with pytest.raises(ck.CheckpointError) as error:
+            y.sum().backward()
+        assert "return x.exp()" in str(error.value) and "return x[:2].exp()" in str(error.value)
+
+
+def test_reading_saved_tensors_twice():
+    class Twice(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            ctx.saved_tensors  # noqa: B018
+            ctx.saved_tensors  # noqa: B018
+            return g * 2
+
+    y = ck.checkpoint(lambda x: Twice.apply(x.exp()), leaf(3), use_reentrant=False)
+    with pytest.raises(ck.CheckpointError, match="already unpacked once"):
+        y.sum().backward()
+
+
+def test_the_reentrant_form_needs_a_whole_backward():
+    x = leaf(3)
+    y = ck.checkpoint(torch.exp, x, use_reentrant=True)
+    with pytest.raises(RuntimeError, match=r"incompatible with .grad\(\)"):
+        torch.autograd.grad(y.sum(), x)
+    y = ck.checkpoint(torch.exp, x, use_reentrant=True)
+    with pytest.raises(RuntimeError, match=r"incompatible with .grad\(\)"):
+        y.sum().backward(inputs=[x])
+    with pytest.warns(UserWarning, match="None of the inputs have requires_grad=True"):
+        ck.checkpoint(torch.exp, x.detach(), use_reentrant=True)
+    with pytest.warns(UserWarning, match="use_reentrant parameter should be passed explicitly"):
+        ck.checkpoint(torch.exp, x)
+    y = ck.checkpoint(lambda x: x.detach(), x, use_reentrant=True)
+    with pytest.raises(RuntimeError, match="none of output has requires_grad=True"):
+        y.sum().backward()
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+@pytest.mark.parametrize("segments", [1, 2, 3, 5])
+def test_sequential(reentrant, segments):
+    torch.manual_seed(1)
+    layers = [torch.nn.Linear(4, 4).double() for _ in range(5)]
+    x, v = leaf(2, 4), leaf(2, 4)
+    ck.checkpoint_sequential(torch.nn.Sequential(*layers), segments, x, use_reentrant=reentrant).sum().backward()
+    found = [p.grad for layer in layers for p in layer.parameters()]
+    for layer in layers:
+        layer.zero_grad()
+    torch.nn.Sequential(*layers)(v).sum().backward()
+    assert torch.allclose(x.grad, v.grad)
+    wanted = [p.grad for layer in layers for p in layer.parameters()]
+    assert all(torch.allclose(a, b) for a, b in zip(found, wanted, strict=True))
+    with pytest.raises(ValueError, match="Unexpected keyword arguments: what"):
+        ck.checkpoint_sequential(layers, 2, x, use_reentrant=False, what=1)
+
+
+@pytest.mark.skipif(BACKEND == "torch", reason="asks for cygrad's counters")
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_memory_is_lower(reentrant):
+    """A chain of n blocks of m operations keeps n tensors and, in backward, m more; not n m."""
+    from cygrad.storage.core import memory_stats, reset_peak
+
+    def chain(x):
+        for _ in range(20):
+            x = x.tanh()
+        return x
+
+    def used(run):
+        gc.collect()
+        x = torch.ones(10_000, requires_grad=True)
+        before = memory_stats()["live_bytes"]
+        y = x
+        for _ in range(10):
+            y = run(y)
+        kept = memory_stats()["live_bytes"] - before
+        reset_peak()
+        y.sum().backward()
+        return kept / 40_000, (memory_stats()["peak_bytes"] - before) / 40_000, x.grad
+
+    kept, peak, grad = used(chain)
+    less, low, same = used(lambda x: ck.checkpoint(chain, x, use_reentrant=reentrant))
+    assert torch.equal(grad, same)
+    assert 199 < kept < 202 and peak > 199
+    assert less < 12 and low < 36
+
+
+@pytest.mark.skipif(BACKEND == "torch", reason="asks for cygrad's counters")
+def test_nothing_is_left_behind():
+    from cygrad.storage.core import memory_stats
+
+    gc.collect()
+    gc.disable()
+    try:
+        before = memory_stats()["live_storages"]
+        for reentrant in (False, True):
+            x = torch.ones(10, requires_grad=True)
+            ck.checkpoint(lambda x: x.exp().tanh(), x, use_reentrant=reentrant).sum().backward()
+            y = ck.checkpoint(lambda x: x.exp().tanh(), x, use_reentrant=reentrant)
+            del x, y
+        assert memory_stats()["live_storages"] == before
+    finally:
+        gc.enable()
