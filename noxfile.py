@@ -85,10 +85,19 @@ def leaks(session):
 
 
 @nox.session
-def sanitize(session):
-    """Build everything with AddressSanitizer and UBSan, and run the parity samples and tests/ops under them.
+def bad_input(session):
+    """Call everything public with ugly arguments: no call may crash, hang, or change what it refuses."""
+    session.install(*PATHS, "hypothesis", "numpy")
+    options = session.posargs if "--seed" in session.posargs else ["--seed", "-1", *session.posargs]
+    session.run("python", "tests/bad_input/bad_input.py", *options, env=PASSIVE)
 
-    A wrong access ends the process it is in: parity counts that row as broken, pytest stops. Arguments go to parity.
+
+@nox.session
+def sanitize(session):
+    """Build everything with AddressSanitizer and UBSan, and run parity's samples, bad input and tests/ops under them.
+
+    A wrong access ends the process it is in: parity counts that row as broken, bad input names the call, pytest stops.
+    Arguments go to parity.
     """
     build = {"CYGRAD_SANITIZE": "1", "CYGRAD_QUICK_BUILD": "1"}
     session.install(*PATHS, env=build)
@@ -102,6 +111,7 @@ def sanitize(session):
         "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"}
     session.run("python", "tests/parity/run.py", "--examples", "10", "--limit", "900", "--crashes-only",
                 *(session.posargs or ["--seed", "-1"]), env=env)
+    session.run("python", "tests/bad_input/bad_input.py", "--examples", "30", "--seed", "-1", env=env)
     session.run("pytest", "-q", "tests/ops", env=env)
 
 

@@ -209,6 +209,29 @@ def test_scipy_takes_tensors(tmp_path, torch, xp):
     assert len(lines) == 8 and all(line.endswith("agrees") for line in lines)
 
 
+@pytest.mark.parametrize(("call", "words"), [
+    (lambda xp, t: xp.abs(None), ("abs", "'x'", "NoneType")),
+    (lambda xp, t: xp.sum([1.0]), ("sum", "'x'", "list")),
+    (lambda xp, t: xp.linalg.det(3), ("det", "'x'", "int")),
+    (lambda xp, t: xp.add("a", t), ("add", "'x1'", "str")),
+    (lambda xp, t: xp.add(1, 2), ("add", "operands", "1 and 2")),
+    (lambda xp, t: xp.sum(t, dtype=float), ("sum", "'dtype'", "float")),
+    (lambda xp, t: xp.prod(t, dtype="f8"), ("prod", "'dtype'", "f8")),
+    (lambda xp, t: xp.isdtype(3, "bool"), ("isdtype", "dtype", "3")),
+    (lambda xp, t: xp.sum(t, axes=1), ("sum", "axes")),
+    (lambda xp, t: xp.broadcast_arrays(t, None), ("broadcast_arrays", "1", "NoneType")),
+    (lambda xp, t: xp.meshgrid([]), ("meshgrid", "0", "list")),
+    (lambda xp, t: xp.concat([t, 1]), ("concat", "1", "int")),
+    (lambda xp, t: xp.can_cast(None, xp.int8), ("can_cast", "dtype", "None")),
+    (lambda xp, t: xp.can_cast(xp.int8, 1), ("can_cast", "dtype", "1")),
+    (lambda xp, t: xp.astype(t, float), ("astype", "'dtype'", "float")),
+])
+def test_what_is_no_array_is_named(torch, xp, call, words):
+    with pytest.raises(TypeError) as error:
+        call(xp, torch.ones(2))
+    assert all(word in str(error.value) for word in words), error.value
+
+
 def run_with_scipy(tmp_path, program):
     """What a program prints in a fresh process in which SciPy takes any array."""
     script = tmp_path / "program.py"

@@ -303,3 +303,22 @@ def test_a_quotient_may_be_written_over():
     z.add_(1)
     z.sum().backward()
     assert b.grad.tolist() == [-0.25, -0.125]
+
+
+@pytest.mark.parametrize("call", [
+    lambda dtype: torch.nanmean(torch.tensor([1.0, float("nan")]), dtype=dtype),
+    lambda dtype: torch.fft.fftfreq(3, dtype=dtype),
+    lambda dtype: torch.fft.rfftfreq(3, dtype=dtype),
+    lambda dtype: torch.logspace(0, 1, 3, dtype=dtype),
+], ids=["nanmean", "fftfreq", "rfftfreq", "logspace"])
+def test_compositions_take_types_of_python_as_dtypes(call):
+    assert call(float).dtype is torch.float64
+    assert torch.equal(call(float), call(torch.float64))
+    with pytest.raises(TypeError, match="dtype"):
+        call("float64")
+
+
+def test_a_multivariate_gamma_function_of_too_many_dimensions_ends():
+    """It was a loop over the dimensions, which no interrupt but the user's ended."""
+    with pytest.raises(RuntimeError, match="allocate"):
+        torch.mvlgamma(torch.ones(3), 2**50)

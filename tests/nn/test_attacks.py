@@ -117,3 +117,27 @@ def test_a_step_in_a_forked_child_ends():
             os._exit(0)
         print(os.waitpid(child, 0)[1])
     """) == "0\n"
+
+
+@pytest.mark.parametrize("name", [
+    "linear(None, x)", "linear(x, None)", "linear(x, x, 1.0)", "relu(None)", "relu_(None)", "sigmoid(None)",
+    "tanh(None)", "gelu(None)", "softmax(1, 0)", "softmin([1.0], 0)", "log_softmax(0)", "dropout(1.0)",
+    "l1_loss(x, True)", "mse_loss(1, x)", "mse_loss(x, x, weight=1)", "nll_loss(x, 1)", "nll_loss(x, y, 1)",
+    "cross_entropy(x, y, [1.0, 1.0])", "pad(1, (1, 1))",
+])
+def test_a_function_names_what_is_no_tensor(torch, name):
+    names = vars(torch.nn.functional) | {"x": torch.ones(2, 2), "y": torch.tensor([0, 1])}
+    with pytest.raises(TypeError, match=r"Tensor.*, not (NoneType|float|int|list|bool)"):
+        eval(name, names)
+
+
+@pytest.mark.parametrize("name", ["uniform_", "normal_", "ones_", "zeros_", "eye_", "dirac_", "xavier_uniform_",
+                                  "xavier_normal_", "kaiming_uniform_", "kaiming_normal_"])
+def test_what_is_no_tensor_is_not_initialised(torch, name):
+    with pytest.raises(TypeError, match="'tensor' must be Tensor, not int"):
+        getattr(torch.nn.init, name)(1)
+
+
+def test_the_defaults_of_an_optimizer_are_a_dict(torch):
+    with pytest.raises(TypeError, match="dict, got str"):
+        torch.optim.Optimizer([torch.ones(1)], "lr")

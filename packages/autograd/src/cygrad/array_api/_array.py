@@ -1,11 +1,13 @@
 """The array object: a Tensor whose operators promote as the standard says."""
 
 import functools
+import inspect
 import operator
 
 from cygrad.autograd._core import Tensor
+from cygrad.storage.core import dtype as DType
 
-from ._dtypes import promoted
+from ._dtypes import NUMBERS, promoted
 
 
 class Count(int):
@@ -111,13 +113,38 @@ def standard(function):
 
     @functools.wraps(function)
     def call(*args, **kwargs):
-        result = function(*args, **kwargs)
+        try:
+            result = function(*args, **kwargs)
+        except (AttributeError, RuntimeError, TypeError):
+            check(function, args, kwargs)
+            raise
         given = list(arrays_in(args)) or list(arrays_in(kwargs.values()))
         if given and not any(isinstance(v, Array) for v in given):
             return result
         return as_arrays(result)
 
     return call
+
+
+def check(function, args, kwargs):
+    """Raise a TypeError that names the first argument that is no array, or no dtype, where one is wanted."""
+    known = inspect.signature(function)
+    name = function.__name__
+    try:
+        given = known.bind(*args, **kwargs).arguments
+    except TypeError as error:
+        raise TypeError(f"{name}(): {error}") from None
+    for word, value in given.items():
+        if word in ("x", "x1", "x2") and not isinstance(value, Tensor if word == "x" else (Tensor, *NUMBERS)):
+            raise TypeError(f"{name}(): argument '{word}' must be an array, not {type(value).__name__}")
+        if word == "arrays":
+            for i, x in enumerate(value if isinstance(value, list | tuple) else ()):
+                if not isinstance(x, Tensor):
+                    raise TypeError(f"{name}(): item {i} of the arrays must be an array, not {type(x).__name__}")
+        if word == "dtype" and not isinstance(value, DType | None):
+            raise TypeError(f"{name}(): argument 'dtype' must be a dtype, not {value!r}")
+    if given and not any(arrays_in(given.values())) and {"x1", "x2"} <= given.keys():
+        raise TypeError(f"{name}(): one of its operands must be an array, got {given['x1']!r} and {given['x2']!r}")
 
 
 def pair(x1, x2):
@@ -134,7 +161,7 @@ def pair(x1, x2):
 
 def as_operand(number, x):
     """A Python number beside an array has the array's dtype, or the one of its own kind that goes with it."""
-    if not isinstance(number, (bool, int, float, complex)):
+    if not isinstance(number, NUMBERS):
         raise TypeError(f"an array or a Python number is wanted, got {number!r} of type {type(number).__name__}")
     return x.new_tensor(number, dtype=promoted(x.dtype, type(number)))
 
@@ -144,7 +171,7 @@ def add_operators(functions):
 
     def make(function, reflected):
         def operate(self, other):
-            if not isinstance(other, (Tensor, bool, int, float, complex)):
+            if not isinstance(other, (Tensor, *NUMBERS)):
                 return NotImplemented
             return function(other, self) if reflected else function(self, other)
 

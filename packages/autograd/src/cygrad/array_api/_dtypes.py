@@ -6,6 +6,7 @@ import cygrad
 from cygrad.autograd._core import Tensor
 from cygrad.storage.core import dtype as DType
 
+NUMBERS = (bool, int, float, complex)
 SIGNED = ["int8", "int16", "int32", "int64"]
 UNSIGNED = ["uint8", "uint16", "uint32", "uint64"]
 REAL = ["float32", "float64"]
@@ -35,9 +36,8 @@ def integers(a, b):
 def promoted(a, b):
     """The standard's type promotion of two types, or of a type and Python's bool, int, float or complex."""
     if isinstance(b, type):
-        ranks = [bool, int, float, complex]
         rank = 0 if a is cygrad.bool else 1 if is_kind(a, "integral") else 3 if a.is_complex else 2
-        if ranks.index(b) <= rank:
+        if NUMBERS.index(b) <= rank:
             return a
         if b is complex and rank == 2:
             return cygrad.complex128 if a.itemsize == 8 else cygrad.complex64
@@ -75,7 +75,7 @@ def result_type(*arrays_and_dtypes):
     for kind in kinds[1:]:
         found = promoted(found, kind)
     for number in numbers:
-        if not isinstance(number, (bool, int, float, complex)):
+        if not isinstance(number, NUMBERS):
             raise TypeError(f"result_type(): arrays, dtypes and Python numbers are wanted, got {number!r}")
         found = promoted(found, type(number))
     return found
@@ -83,6 +83,8 @@ def result_type(*arrays_and_dtypes):
 
 def isdtype(dtype, kind):
     """Whether `dtype` is `kind`: a dtype, the name of a kind, or a tuple of these."""
+    if not isinstance(dtype, DType):
+        raise TypeError(f"isdtype(): a dtype is wanted, got {dtype!r}")
     if isinstance(kind, tuple):
         return any(isdtype(dtype, k) for k in kind)
     if isinstance(kind, str):
@@ -97,6 +99,9 @@ def isdtype(dtype, kind):
 def can_cast(from_, to, /):
     """Whether type promotion leads from one type to the other."""
     from_ = of(from_)
+    for x in (from_, to):
+        if not isinstance(x, DType):
+            raise TypeError(f"can_cast(): a dtype is wanted, got {x!r}")
     if from_ is to:
         return True
     try:

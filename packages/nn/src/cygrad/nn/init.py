@@ -12,6 +12,7 @@ from typing import Any
 
 import cygrad
 from cygrad import Tensor
+from cygrad.nn.functional.checks import require_tensor
 
 __all__ = [
     "calculate_gain",
@@ -85,18 +86,21 @@ def _nothing_to_fill(tensor: Tensor) -> bool:
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
     """Fill with numbers drawn uniformly from [`a`, `b`), and return the tensor."""
+    require_tensor("uniform_", "tensor", tensor)
     with cygrad.no_grad():
         return tensor.uniform_(a, b, generator=generator)
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
     """Fill with numbers from the normal distribution of that mean and standard deviation, and return the tensor."""
+    require_tensor("normal_", "tensor", tensor)
     with cygrad.no_grad():
         return tensor.normal_(mean, std, generator=generator)
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
     """Fill with one number, and return the tensor."""
+    require_tensor("constant_", "tensor", tensor)
     with cygrad.no_grad():
         return tensor.fill_(val)
 
@@ -113,6 +117,7 @@ def zeros_(tensor: Tensor) -> Tensor:
 
 def eye_(tensor: Tensor) -> Tensor:
     """Make a matrix the identity, and return it; ValueError unless it has 2 dimensions."""
+    require_tensor("eye_", "tensor", tensor)
     if tensor.dim() != 2:
         raise ValueError(f"only tensors with 2 dimensions can become an identity matrix, got {tensor.dim()}")
     with cygrad.no_grad():
@@ -136,6 +141,7 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     ValueError
         If the number of dimensions is another, or `groups` does not divide the output channels.
     """
+    require_tensor("dirac_", "tensor", tensor)
     if tensor.dim() not in (3, 4, 5):
         raise ValueError(f"only tensors with 3, 4 or 5 dimensions are convolution weights, got {tensor.dim()}")
     if tensor.size(0) % groups:
@@ -156,6 +162,7 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) ->
     Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks" (2010). ValueError
     if the tensor has fewer than 2 dimensions.
     """
+    require_tensor("xavier_uniform_", "tensor", tensor)
     bound = math.sqrt(3.0) * gain * math.sqrt(2.0 / float(sum(_calculate_fan_in_and_fan_out(tensor))))
     return uniform_(tensor, -bound, bound, generator)
 
@@ -166,6 +173,7 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> 
     Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks" (2010). ValueError
     if the tensor has fewer than 2 dimensions.
     """
+    require_tensor("xavier_normal_", "tensor", tensor)
     return normal_(tensor, 0.0, gain * math.sqrt(2.0 / float(sum(_calculate_fan_in_and_fan_out(tensor)))), generator)
 
 
@@ -194,6 +202,7 @@ def kaiming_uniform_(
     ValueError
         If the mode or the nonlinearity is unknown, or the tensor has fewer than 2 dimensions.
     """
+    require_tensor("kaiming_uniform_", "tensor", tensor)
     if _nothing_to_fill(tensor):
         return tensor
     std = calculate_gain(nonlinearity, a) / math.sqrt(_fan(tensor, mode))
@@ -205,6 +214,7 @@ def kaiming_normal_(
     tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None
 ) -> Tensor:
     """Fill with normal numbers of variance gain² / fan, and return the tensor; see `kaiming_uniform_`."""
+    require_tensor("kaiming_normal_", "tensor", tensor)
     if _nothing_to_fill(tensor):
         return tensor
     return normal_(tensor, 0, calculate_gain(nonlinearity, a) / math.sqrt(_fan(tensor, mode)), generator)
@@ -215,6 +225,7 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
 
     Martens, "Deep learning via Hessian-free optimization" (2010). ValueError unless it has 2 dimensions.
     """
+    require_tensor("sparse_", "tensor", tensor)
     if tensor.dim() != 2:
         raise ValueError(f"only tensors with 2 dimensions can be made sparse, got {tensor.dim()}")
     rows, columns = tensor.shape

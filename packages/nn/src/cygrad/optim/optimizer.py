@@ -130,6 +130,8 @@ class Optimizer:
     def __init__(self, params: Iterable, defaults: dict[str, Any]) -> None:
         if isinstance(params, Tensor):
             raise TypeError("an optimizer takes an iterable of Tensors or of dicts, got one Tensor")
+        if not isinstance(defaults, dict):
+            raise TypeError(f"the defaults of an optimizer are a dict, got {type(defaults).__name__}")
         self.defaults = defaults
         self.state: defaultdict[Any, dict[str, Any]] = defaultdict(dict)
         self.param_groups: list[dict[str, Any]] = []

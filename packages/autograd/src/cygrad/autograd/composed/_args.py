@@ -1,6 +1,8 @@
 """Checks of arguments that compositions share."""
 
-from .._core import Tensor
+from cygrad.storage.core import dtype as DType
+
+from .._core import Tensor, empty
 
 
 def wrong(function: str, argument: str, wanted: str, got) -> TypeError:
@@ -43,6 +45,11 @@ def ints_arg(ns, function: str, argument: str) -> tuple[int, ...]:
     if not isinstance(ns, list | tuple):
         raise wrong(function, argument, "tuple of ints", ns)
     return tuple(int_arg(n, function, argument) for n in ns)
+
+
+def dtype_arg(dtype) -> DType:
+    """`dtype` as a dtype: None is the default one, and Python's own types name some."""
+    return dtype if isinstance(dtype, DType) else empty(0, dtype=dtype).dtype
 
 
 def sizes_arg(sizes: tuple, function: str, argument: str = "size") -> tuple[int, ...]:

@@ -5,7 +5,7 @@ from cygrad.storage.core import dtypes as _dtypes
 from .. import _core
 from .._core import Tensor
 from . import composed
-from ._args import int_arg, tensor_arg
+from ._args import dtype_arg, int_arg, tensor_arg
 
 
 def number(x, function: str, argument: str):
@@ -40,9 +40,8 @@ def logspace(start, end, steps: int, base: float = 10.0, *, out=None, dtype=None
         A negative number of steps.
     """
     start, end = number(start, "logspace", "start"), number(end, "logspace", "end")
-    if dtype is None:
-        dtype = _core.get_default_dtype() if out is None else out.dtype
-    elif out is not None and out.dtype is not dtype:
+    dtype = dtype_arg(dtype) if dtype is not None or out is None else out.dtype
+    if out is not None and out.dtype is not dtype:
         raise RuntimeError(f"logspace(): dtype {dtype} does not match dtype of out parameter ({out.dtype})")
     if not (dtype.is_floating_point or dtype.is_complex):
         start, end = int(start), int(end)

@@ -224,9 +224,10 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
     if p < 1:
         raise RuntimeError(f"mvlgamma(): p has to be greater than or equal to 1, got {p}")
     result = _core.lgamma(tensor_arg(input, "mvlgamma"))
-    for k in range(1, p):
-        result = result + _core.lgamma(input - k / 2)
-    return result + p * (p - 1) / 4 * math.log(math.pi) if p > 1 else result
+    if p == 1:
+        return result
+    parts = _core.lgamma(input.unsqueeze(-1) - _core.arange(p, dtype=result.dtype) / 2)
+    return _core.sum(parts, -1) + p * (p - 1) / 4 * math.log(math.pi)
 
 
 @composed("method", name="mvlgamma")

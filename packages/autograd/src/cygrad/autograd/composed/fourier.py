@@ -9,7 +9,7 @@ from cygrad.storage.core import dtypes
 from .. import _core
 from .._core import Tensor
 from . import composed
-from ._args import int_arg, tensor_arg, wrap_dim
+from ._args import dtype_arg, int_arg, tensor_arg, wrap_dim
 
 
 def shifted(input, dim, name, sign):
@@ -52,7 +52,7 @@ def spaced(counts, n, d, name, dtype, device, requires_grad):
     n = int_arg(n, name, "n")
     if n < 1:
         raise RuntimeError(f"{name}(): at least one sample is wanted, got n={n}")
-    kind = _core.get_default_dtype() if dtype is None else dtype
+    kind = dtype_arg(dtype)
     if not (kind.is_floating_point or kind.is_complex):
         raise RuntimeError(f"{name} requires a floating point or complex dtype, got {kind}")
     _core.empty(0, device=device)

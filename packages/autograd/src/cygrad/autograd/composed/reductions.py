@@ -5,6 +5,7 @@ from cygrad.storage.core import dtypes
 from .. import _core
 from .._core import Tensor
 from . import composed
+from ._args import dtype_arg
 
 _HALVES = [dtypes[name] for name in ("float16", "bfloat16") if name in dtypes]
 
@@ -54,6 +55,7 @@ def nanmean(input: Tensor, dim=None, keepdim: bool = False, *, dtype=None) -> Te
     """
     if is_integral(input):
         raise RuntimeError(f"nanmean(): expected input to have floating point or complex dtype but got {input.dtype}")
+    dtype = None if dtype is None else dtype_arg(dtype)
     if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
         raise RuntimeError(f"nanmean(): dtype must be either a floating point or complex dtype, got {dtype}")
     count = _core.sum(_core.logical_not(_core.isnan(input)), dim, keepdim)

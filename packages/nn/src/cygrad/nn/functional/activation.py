@@ -6,6 +6,7 @@ import math
 import warnings
 from typing import Any
 
+import cygrad
 from cygrad import Tensor
 from cygrad.autograd import _core
 from cygrad.nn.functional.checks import require_tensor
@@ -21,17 +22,18 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
 
 def relu_(input: Tensor) -> Tensor:
     """Set negative elements to 0, and return the input."""
+    require_tensor("relu_", "input", input)
     return input.relu_()
 
 
 def tanh(input: Tensor) -> Tensor:
     """Return the hyperbolic tangent, element by element."""
-    return input.tanh()
+    return cygrad.tanh(input)
 
 
 def sigmoid(input: Tensor) -> Tensor:
     """Return ``1 / (1 + exp(-input))``, element by element."""
-    return input.sigmoid()
+    return cygrad.sigmoid(input)
 
 
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
@@ -78,17 +80,20 @@ def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
     IndexError
         If there is no such dimension.
     """
+    require_tensor("softmax", "input", input)
     dim = _softmax_dim("softmax", input.dim()) if dim is None else dim
     return input.softmax(dim, dtype=dtype)
 
 
 def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
     """Return ``softmax(-input)``; the arguments are those of `softmax`."""
+    require_tensor("softmin", "input", input)
     dim = _softmax_dim("softmin", input.dim()) if dim is None else dim
     return (-input).softmax(dim, dtype=dtype)
 
 
 def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
     """Return ``log(softmax(input))`` without overflow; the arguments are those of `softmax`."""
+    require_tensor("log_softmax", "input", input)
     dim = _softmax_dim("log_softmax", input.dim()) if dim is None else dim
     return input.log_softmax(dim, dtype=dtype)

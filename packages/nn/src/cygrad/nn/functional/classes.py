@@ -46,6 +46,8 @@ def nll_loss(
     """
     require_tensor("nll_loss", "input", input)
     require_tensor("nll_loss", "target", target)
+    if weight is not None:
+        require_tensor("nll_loss", "weight", weight)
     reduction = reduction_of(size_average, reduce, reduction)
     return _ClassTargets(input, target, weight, ignore_index).nll(input, reduction)
 
@@ -172,6 +174,8 @@ def cross_entropy(
     """
     require_tensor("cross_entropy", "input", input)
     require_tensor("cross_entropy", "target", target)
+    if weight is not None:
+        require_tensor("cross_entropy", "weight", weight)
     reduction = reduction_of(size_average, reduce, reduction)
     if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0, got {label_smoothing}")

@@ -5,12 +5,14 @@ from __future__ import annotations
 import warnings
 
 from cygrad import Tensor
-from cygrad.nn.functional.checks import reduced, reduction_of
+from cygrad.nn.functional.checks import reduced, reduction_of, require_tensor
 
 __all__ = ["l1_loss", "mse_loss"]
 
 
 def _difference(name: str, input: Tensor, target: Tensor) -> Tensor:
+    require_tensor(name, "input", input)
+    require_tensor(name, "target", target)
     if target.shape != input.shape:
         warnings.warn(
             f"{name}: the target has shape {target.shape}, the input {input.shape}; they are broadcast against each "
@@ -26,6 +28,7 @@ def _difference(name: str, input: Tensor, target: Tensor) -> Tensor:
 def _weighted(name: str, errors: Tensor, weight: Tensor | None, input: Tensor, reduction: str) -> Tensor:
     if weight is None:
         return reduced(errors, reduction)
+    require_tensor(name, "weight", weight)
     if weight.shape != input.shape:
         raise ValueError(f"{name}: the weight has shape {weight.shape}, the input {input.shape}: they must be equal")
     errors = errors * weight

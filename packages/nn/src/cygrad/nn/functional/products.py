@@ -27,7 +27,9 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     RuntimeError
         If the sizes or the dtypes do not go together.
     """
-    require_tensor("linear", "input", input)
+    if not (isinstance(input, Tensor) and isinstance(weight, Tensor) and (bias is None or isinstance(bias, Tensor))):
+        for name, value in (("input", input), ("weight", weight), ("bias", bias)):
+            require_tensor("linear", name, value)
     dims = input.dim()
     if bias is not None and weight.dim() == 2:
         if dims == 2:
