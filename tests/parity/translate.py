@@ -31,7 +31,7 @@ def paths():
     found = {}
     for space in ("", *SPACES):
         owner = by_path(torch, space) if space else torch
-        for name in dir(owner):
+        for name in sorted(dir(owner), key=lambda n: n.startswith("_")):      # threshold before _threshold
             value = getattr(owner, name)
             if callable(value):
                 found.setdefault(id(value), f"{space}.{name}" if space else name)
@@ -51,6 +51,10 @@ def translate(f):
         return functools.partial(translate(f.func), *f.args, **f.keywords)
     if isinstance(f, types.FunctionType) and "torch/" in f.__code__.co_filename:
         return rebound(f)
+    if isinstance(f, torch.nn.Module):
+        made = by_path(cygrad, f"nn.{type(f).__name__}")()
+        made.__dict__.update({k: v for k, v in vars(f).items() if isinstance(v, (bool, int, float, str))})
+        return made
     if isinstance(f, types.ModuleType) and f.__name__.startswith("torch."):
         return by_path(cygrad, f.__name__.removeprefix("torch."))
     return f

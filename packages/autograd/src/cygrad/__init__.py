@@ -33,6 +33,14 @@ globals().update(_dtypes)               # float32, int64 and so on, with their a
 _sys.meta_path.append(_MissingPart)
 
 
+# Functions of nn that PyTorch has at its top too.
+_FROM_NN = frozenset((
+    "alpha_dropout", "alpha_dropout_", "batch_norm", "bilinear", "celu", "celu_", "channel_shuffle",
+    "cosine_similarity", "dropout", "dropout_", "embedding", "feature_alpha_dropout", "feature_dropout",
+    "group_norm", "hardshrink", "instance_norm", "layer_norm", "pairwise_distance", "pdist", "pixel_shuffle",
+    "pixel_unshuffle", "prelu", "relu_", "rms_norm", "rrelu", "rrelu_", "selu", "selu_", "threshold", "threshold_"))
+
+
 def __getattr__(name):
     if name in ("array_api", "fft", "linalg", "return_types", "signal", "special"):     # imported when first asked for
         from importlib import import_module
@@ -49,6 +57,11 @@ def __getattr__(name):
             raise AttributeError(str(error)) from error
     if name in ("load", "save"):
         return getattr(__getattr__("serialization"), name)
+    if name in _FROM_NN:
+        from importlib import import_module
+
+        __getattr__("nn")               # or the error that says how to install it
+        return getattr(import_module(".nn.toplevel", __name__), name)
     if name in ("complex32", "chalf"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}: complex32 is not supported, complex64 is")
     if name == "__version__":

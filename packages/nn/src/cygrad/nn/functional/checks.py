@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 from cygrad import Tensor
+from cygrad.autograd._core import deliver
 
 
 def require_tensor(function: str, argument: str, value: Any) -> None:
@@ -28,3 +31,14 @@ def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str)
 
 def reduced(losses: Tensor, reduction: str) -> Tensor:
     return losses.mean() if reduction == "mean" else losses.sum() if reduction == "sum" else losses
+
+
+def with_out(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """A function that takes the keyword argument `out`, a tensor that receives the result."""
+
+    @functools.wraps(function)
+    def call(*args: Any, out: Tensor | None = None, **kwargs: Any) -> Tensor:
+        result = function(*args, **kwargs)
+        return result if out is None else deliver(result, out, True)
+
+    return call

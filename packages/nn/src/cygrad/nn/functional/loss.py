@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 
-from cygrad import Tensor
+from cygrad import Tensor, full_like
+from cygrad.autograd._core import row_call
+from cygrad.nn.functional.activation import logsigmoid
 from cygrad.nn.functional.checks import reduced, reduction_of, require_tensor
 
-__all__ = ["l1_loss", "mse_loss"]
+__all__ = [
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "gaussian_nll_loss",
+    "huber_loss",
+    "kl_div",
+    "l1_loss",
+    "mse_loss",
+    "poisson_nll_loss",
+    "smooth_l1_loss",
+    "soft_margin_loss",
+]
 
 
-def _difference(name: str, input: Tensor, target: Tensor) -> Tensor:
+def _warn_of_broadcast(name: str, input: Tensor, target: Tensor) -> None:
     require_tensor(name, "input", input)
     require_tensor(name, "target", target)
     if target.shape != input.shape:
@@ -19,10 +33,16 @@ def _difference(name: str, input: Tensor, target: Tensor) -> Tensor:
             "other, which is rarely what is meant",
             stacklevel=3,
         )
-    difference = input - target
-    if not difference.is_floating_point():
+
+
+def _check_floating(name: str, input: Tensor, target: Tensor) -> None:
+    if not (input.is_floating_point() or target.is_floating_point()):
         raise NotImplementedError(f"{name} is not implemented for {input.dtype} and {target.dtype}")
-    return difference
+
+
+def _difference(input: Tensor, target: Tensor, name: str) -> Tensor:
+    _check_floating(name, input, target)
+    return input - target
 
 
 def _weighted(name: str, errors: Tensor, weight: Tensor | None, input: Tensor, reduction: str) -> Tensor:
@@ -64,7 +84,8 @@ def mse_loss(
         If the shapes do not broadcast.
     """
     reduction = reduction_of(size_average, reduce, reduction)
-    return _weighted("mse_loss", _difference("mse_loss", input, target).square(), weight, input, reduction)
+    _warn_of_broadcast("mse_loss", input, target)
+    return _weighted("mse_loss", _difference(input, target, "mse_loss").square(), weight, input, reduction)
 
 
 def l1_loss(
@@ -77,4 +98,299 @@ def l1_loss(
 ) -> Tensor:
     """Return the mean of ``|input - target|``; arguments and errors are those of `mse_loss`."""
     reduction = reduction_of(size_average, reduce, reduction)
-    return _weighted("l1_loss", _difference("l1_loss", input, target).abs(), weight, input, reduction)
+    _warn_of_broadcast("l1_loss", input, target)
+    return _weighted("l1_loss", _difference(input, target, "l1_loss").abs(), weight, input, reduction)
+
+
+def smooth_l1_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    beta: float = 1.0,
+) -> Tensor:
+    """Return the mean of ``|input - target|``, rounded off to a parabola near 0.
+
+    Girshick, "Fast R-CNN" (2015).
+
+    Parameters
+    ----------
+    input, target, size_average, reduce, reduction
+        See `mse_loss`.
+    beta : float
+        Width of the parabola; 0 gives `l1_loss`.
+
+    Raises
+    ------
+    RuntimeError
+        If `beta` is negative.
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    _warn_of_broadcast("smooth_l1_loss", input, target)
+    if beta < 0:
+        raise RuntimeError(f"smooth_l1_loss does not support negative values for beta, got {beta}")
+    if beta == 0:
+        return reduced(_difference(input, target, "smooth_l1_loss").abs(), reduction)
+    _check_floating("smooth_l1_loss", input, target)
+    return reduced(row_call("smooth_l1", (input, target), (beta,)), reduction)
+
+
+def huber_loss(
+    input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
+) -> Tensor:
+    """Return the mean of half the squared difference, which goes on as a straight line from `delta` on.
+
+    Huber, "Robust estimation of a location parameter" (1964).
+
+    Parameters
+    ----------
+    input, target, reduction, weight
+        See `mse_loss`.
+    delta : float
+        Where the line begins.
+
+    Raises
+    ------
+    RuntimeError
+        If `delta` is not positive.
+    """
+    reduction = reduction_of(None, None, reduction)
+    _warn_of_broadcast("huber_loss", input, target)
+    if delta <= 0:
+        raise RuntimeError(f"huber_loss does not support non-positive values for delta, got {delta}")
+    _check_floating("huber_loss", input, target)
+    return _weighted("huber_loss", row_call("huber", (input, target), (delta,)), weight, input, reduction)
+
+
+def binary_cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return the mean cross entropy of probabilities of yes or no. Logarithms are cut at -100.
+
+    Parameters
+    ----------
+    input : Tensor
+        Probabilities.
+    target : Tensor, shape and dtype of the input
+        Probabilities as well.
+    weight : Tensor, optional
+        Factors that broadcast to the shape of the input.
+    size_average, reduce, reduction
+        See `mse_loss`.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ.
+    RuntimeError
+        If something is no probability, or the dtypes differ.
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    require_tensor("binary_cross_entropy", "input", input)
+    require_tensor("binary_cross_entropy", "target", target)
+    if target.shape != input.shape:
+        raise ValueError(
+            f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is deprecated. "
+            "Please ensure they have the same size."
+        )
+    if input.dtype != target.dtype:
+        raise RuntimeError(f"binary_cross_entropy: the input is {input.dtype}, the target {target.dtype}")
+    for name, values in (("input", input), ("target", target)):
+        if values.numel() and not (values.detach().amin() >= 0 and values.detach().amax() <= 1):
+            raise RuntimeError(f"all elements of {name} should be between 0 and 1")
+    losses = row_call("binary_cross_entropy", (input, target))
+    return reduced(losses if weight is None else losses * weight.expand(losses.shape), reduction)
+
+
+def binary_cross_entropy_with_logits(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    pos_weight: Tensor | None = None,
+) -> Tensor:
+    """Return `binary_cross_entropy` of ``sigmoid(input)``, without overflow.
+
+    Parameters
+    ----------
+    input : Tensor
+        Scores.
+    target : Tensor, shape of the input
+        Probabilities.
+    weight : Tensor, optional
+        Factors that broadcast to the shape of the input.
+    size_average, reduce, reduction
+        See `mse_loss`.
+    pos_weight : Tensor, optional
+        Factors of the share of yes, which broadcast to the shape of the input.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ.
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    require_tensor("binary_cross_entropy_with_logits", "input", input)
+    require_tensor("binary_cross_entropy_with_logits", "target", target)
+    if target.shape != input.shape:
+        raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
+    if pos_weight is None:
+        losses = (1 - target) * input - logsigmoid(input)
+    else:
+        losses = (1 - target) * input - ((pos_weight - 1) * target + 1) * logsigmoid(input)
+    return reduced(losses if weight is None else losses * weight, reduction)
+
+
+def kl_div(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    log_target: bool = False,
+) -> Tensor:
+    """Return the Kullback-Leibler divergence, ``target * (log(target) - input)``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Log-probabilities.
+    target : Tensor
+        Probabilities, or log-probabilities with `log_target`.
+    size_average, reduce : bool, optional
+        Deprecated, use `reduction`.
+    reduction : str
+        ``"batchmean"`` (the mathematical value: the sum over the batch size), ``"sum"``, ``"none"``, or ``"mean"`` over
+        all elements.
+    log_target : bool
+        See `target`.
+
+    Raises
+    ------
+    ValueError
+        If the reduction is unknown.
+    """
+    per_batch = reduction == "batchmean"
+    reduction = reduction_of(size_average, reduce, "sum" if per_batch else reduction)
+    if reduction == "mean":
+        warnings.warn(
+            "reduction: 'mean' divides the total loss by both the batch size and the support size; 'batchmean' divides "
+            "by the batch size only, which is the mathematical definition",
+            stacklevel=2,
+        )
+    losses = target.exp() * (target - input) if log_target else target.xlogy(target) - target * input
+    total = reduced(losses, reduction)
+    return total / input.shape[0] if per_batch and input.dim() else total
+
+
+def soft_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return the mean of ``log(1 + exp(-target * input))`` for targets 1 and -1; see `mse_loss` for the arguments."""
+    reduction = reduction_of(size_average, reduce, reduction)
+    require_tensor("soft_margin_loss", "input", input)
+    return reduced(-logsigmoid(target * input), reduction)
+
+
+def poisson_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    log_input: bool = True,
+    full: bool = False,
+    size_average: bool | None = None,
+    eps: float = 1e-8,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return the negative log-likelihood of counts that are Poisson distributed.
+
+    Parameters
+    ----------
+    input : Tensor
+        The logarithm of the rate, or the rate without `log_input`.
+    target : Tensor
+        Counts.
+    log_input : bool
+        See `input`.
+    full : bool
+        Add Stirling's approximation of ``log(target!)``, for targets above 1.
+    size_average, reduce, reduction
+        See `mse_loss`.
+    eps : float
+        Added to a rate before its logarithm is taken.
+
+    Raises
+    ------
+    ValueError
+        If the reduction is unknown.
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    losses = input.exp() - target * input if log_input else input - target * (input + eps).log()
+    if full:
+        stirling = target * target.log() - target + 0.5 * (2 * math.pi * target).log()
+        losses = losses + stirling.masked_fill(target <= 1, 0)
+    return reduced(losses, reduction)
+
+
+def gaussian_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    var: Tensor | float,
+    full: bool = False,
+    eps: float = 1e-6,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return the negative log-likelihood of values that are normally distributed.
+
+    Nix and Weigend, "Estimating the mean and variance of the target probability distribution" (1994).
+
+    Parameters
+    ----------
+    input : Tensor
+        Means.
+    target : Tensor
+        Values.
+    var : Tensor or float
+        Variances: in the shape of the input, without its last dimension, or with a last dimension of 1.
+    full : bool
+        Add the constant ``log(2 * pi) / 2``.
+    eps : float
+        Smallest variance; where it is taken, the variance gets the gradient as if it were its own.
+    reduction : str
+        ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Raises
+    ------
+    ValueError
+        If a variance is negative, has another shape, or the reduction is unknown.
+    """
+    if isinstance(var, (int, float)):
+        if var < 0:
+            raise ValueError(f"var has negative entry/entries: {var}")
+        var = full_like(input, var, requires_grad=False)
+    elif (var < 0).any():
+        raise ValueError("var has negative entry/entries")
+    if var.shape != input.shape:
+        if input.shape[:-1] == var.shape:
+            var = var.unsqueeze(-1)
+        elif not (input.dim() == var.dim() and input.shape[:-1] == var.shape[:-1] and var.shape[-1] == 1):
+            raise ValueError(f"var is of incorrect size: {tuple(var.shape)} for an input of {tuple(input.shape)}")
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(f"{reduction} is not valid: use 'none', 'mean' or 'sum'")
+    var = var + (var.detach().clamp(min=eps) - var.detach())
+    losses = 0.5 * (var.log() + (input - target) ** 2 / var)
+    if full:
+        losses = losses + 0.5 * math.log(2 * math.pi)
+    return reduced(losses, reduction)

@@ -18,16 +18,77 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     input : Tensor
     pad : sequence of int
         How many before and behind in the last dimension, then in the one before it, and so on; negative ones cut off.
-    mode : {"constant"}
-        All have one value.
+    mode : str
+        ``"constant"``: all have one value. ``"reflect"``: mirrored at the outermost element. ``"replicate"``: the
+        outermost element again. ``"circular"``: from the other end. The latter three pad the last dimension of an
+        input of 2 or 3, the last two of one of 3 or 4, or the last three of one of 4 or 5.
     value : number, optional
-        0 by default.
+        For the mode ``"constant"``, 0 by default.
 
     Raises
     ------
+    RuntimeError
+        If the padding is too wide for the input, or a value is given for a mode that takes none.
     NotImplementedError
-        The mode is another one.
+        If the mode is unknown, or the input has another number of dimensions.
     """
-    if mode != "constant":
-        raise NotImplementedError(f"pad(): the mode {mode!r} is not there; the modes are: 'constant'")
-    return cygrad.constant_pad_nd(input, tuple(pad), 0 if value is None else value)
+    widths = tuple(pad)
+    if mode == "constant":
+        return cygrad.constant_pad_nd(input, widths, 0 if value is None else value)
+    if len(widths) % 2:
+        raise RuntimeError(f"Padding length must be divisible by 2, got {len(widths)}")
+    if len(widths) > 2 * input.dim():
+        raise RuntimeError(f"Padding length should be less than or equal to two times the input dimension: {widths}")
+    if value not in (None, 0):
+        raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
+    if mode not in ("reflect", "replicate", "circular"):
+        raise NotImplementedError(f"Unrecognised padding mode {mode}")
+    if len(widths) not in (2, 4, 6) or input.dim() not in (len(widths) // 2 + 1, len(widths) // 2 + 2):
+        raise NotImplementedError(
+            f"Padding size {len(widths)} is not supported for {input.dim()}D input tensor: the mode {mode!r} pads the "
+            "last dimension of an input of 2 or 3 dimensions, two of one of 3 or 4, or three of one of 4 or 5"
+        )
+    _check_sizes(input, len(widths) // 2)
+    result = input
+    for i in range(len(widths) // 2):
+        dim = input.dim() - 1 - i
+        result = _padded(result, dim, widths[2 * i], widths[2 * i + 1], mode)
+    return result.clone() if result is input else result
+
+
+def _check_sizes(input: Tensor, padded: int) -> None:
+    batched = input.dim() == padded + 2
+    if any(size == 0 for size in input.shape[batched:]):
+        raise RuntimeError(
+            f"Expected {padded + 1}D or {padded + 2}D (batch mode) tensor with possibly 0 batch size and other "
+            f"non-zero dimensions for input, but got: {list(input.shape)}"
+        )
+
+
+def _padded(input: Tensor, dim: int, before: int, behind: int, mode: str) -> Tensor:
+    """One dimension padded; the new elements are picked from the old ones."""
+    size = input.shape[dim]
+    if before == behind == 0:
+        return input
+    if size + before + behind < 1:
+        raise RuntimeError(f"input (size {size}) is too small. Calculated output size: {size + before + behind}")
+    if mode == "reflect" and max(before, behind) >= size:
+        raise RuntimeError(
+            "Padding size should be less than the corresponding input dimension, but got: padding "
+            f"({before}, {behind}) at dimension {dim} of input {list(input.shape)}"
+        )
+    if mode == "circular" and max(before, behind) > size:
+        raise RuntimeError(
+            f"Padding value causes wrapping around more than once: padding ({before}, {behind}) at dimension {dim} of "
+            f"input {list(input.shape)}"
+        )
+    at = cygrad.arange(-before, size + behind)
+    if mode == "replicate":
+        at = at.clamp(0, size - 1)
+    elif mode == "circular":
+        # What negative widths cut off does not come back at the other end.
+        kept = size + min(before, 0) + min(behind, 0)
+        at = cygrad.arange(-max(before, 0), kept + max(behind, 0)).remainder(kept) - min(before, 0)
+    else:
+        at = (size - 1) - ((size - 1) - at.abs()).abs()
+    return input.index_select(dim, at)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import cygrad
 from cygrad import Tensor
+from cygrad.autograd._core import deliver
 from cygrad.nn.functional.checks import require_tensor
 
-__all__ = ["linear"]
+__all__ = ["bilinear", "linear"]
 
 
-def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
     """Return ``input @ weight.T + bias``.
 
     Parameters
@@ -17,6 +18,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     input : Tensor, shape (*, in_features)
     weight : Tensor, shape (out_features, in_features) or (in_features,)
     bias : Tensor, shape (out_features,), optional
+    out : Tensor, optional
+        Where the result is written.
 
     Returns
     -------
@@ -27,6 +30,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     RuntimeError
         If the sizes or the dtypes do not go together.
     """
+    if out is not None:
+        return deliver(linear(input, weight, bias), out, True)
     if not (isinstance(input, Tensor) and isinstance(weight, Tensor) and (bias is None or isinstance(bias, Tensor))):
         for name, value in (("input", input), ("weight", weight), ("bias", bias)):
             require_tensor("linear", name, value)
@@ -40,3 +45,47 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         raise RuntimeError("linear needs an input of at least one dimension, got a 0-d input")
     product = input.matmul(weight.t())
     return product if bias is None else product + bias
+
+
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Return ``input1 @ weight[k] @ input2 + bias[k]`` for every k.
+
+    Parameters
+    ----------
+    input1 : Tensor, shape (*, in1)
+    input2 : Tensor, shape (*, in2)
+    weight : Tensor, shape (out, in1, in2)
+    bias : Tensor, shape (out,), optional
+
+    Returns
+    -------
+    Tensor, shape (*, out)
+
+    Raises
+    ------
+    RuntimeError
+        If the sizes do not go together.
+    """
+    for name, value in (("input1", input1), ("input2", input2), ("weight", weight)):
+        require_tensor("bilinear", name, value)
+    if weight.dim() != 3:
+        raise RuntimeError(f"bilinear(): weight must have 3 dimensions, got shape {list(weight.shape)}")
+    if input1.dim() != input2.dim():
+        raise RuntimeError(f"bilinear(): input dimensions do not match: got {input1.dim()} and {input2.dim()}")
+    for dim, (a, b) in enumerate(zip(input1.shape[:-1], input2.shape[:-1], strict=True)):
+        if a != b:
+            raise RuntimeError(f"bilinear(): input batch dimensions do not match at dim {dim}: got {a} and {b}")
+    for name, value, size in (("input1", input1, weight.shape[1]), ("input2", input2, weight.shape[2])):
+        if value.shape[-1] != size:
+            raise RuntimeError(
+                f"bilinear(): {name} size does not match weight size: got {value.shape[-1]} but expected {size}"
+            )
+    if bias is not None and bias.shape[0] != weight.shape[0]:
+        raise RuntimeError(
+            f"bilinear(): bias size does not match weight size: got {bias.shape[0]} but expected {weight.shape[0]}"
+        )
+    result = cygrad.einsum(
+        "bi,oij,bj->bo", input1.reshape(-1, weight.shape[1]), weight, input2.reshape(-1, weight.shape[2])
+    ).reshape(*input1.shape[:-1], weight.shape[0])
+    result = result.contiguous()
+    return result if bias is None else result + bias

@@ -12,7 +12,7 @@ from cygrad.nn import init
 from cygrad.nn.modules.module import Module
 from cygrad.nn.parameter import Parameter
 
-__all__ = ["Identity", "Linear"]
+__all__ = ["Bilinear", "Identity", "Linear"]
 
 
 class Identity(Module):
@@ -78,3 +78,60 @@ class Linear(Module):
 
     def extra_repr(self) -> str:
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
+
+
+class Bilinear(Module):
+    """``x1 @ weight[k] @ x2 + bias[k]`` for every k, see `cygrad.nn.functional.bilinear`.
+
+    Parameters
+    ----------
+    in1_features, in2_features, out_features : int
+        Sizes of the last dimensions of both inputs and of the output.
+    bias : bool, default True
+        Whether there is a bias.
+    device, dtype : optional
+        Of the parameters.
+
+    Raises
+    ------
+    ValueError
+        If `in1_features` is not positive.
+    """
+
+    def __init__(
+        self,
+        in1_features: int,
+        in2_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        if in1_features <= 0:
+            raise ValueError(f"in1_features must be > 0, but got {in1_features}")
+        self.in1_features = in1_features
+        self.in2_features = in2_features
+        self.out_features = out_features
+        size = (out_features, in1_features, in2_features)
+        self.weight = Parameter(cygrad.empty(size, device=device, dtype=dtype))
+        self.register_parameter(
+            "bias", Parameter(cygrad.empty(out_features, device=device, dtype=dtype)) if bias else None
+        )
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the parameters anew, uniform in ±1/sqrt(in1_features)."""
+        bound = 1 / math.sqrt(self.weight.shape[1])
+        init.uniform_(self.weight, -bound, bound)
+        if self.bias is not None:
+            init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
+        return F.bilinear(input1, input2, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        return (
+            f"in1_features={self.in1_features}, in2_features={self.in2_features}, out_features={self.out_features}, "
+            f"bias={self.bias is not None}"
+        )

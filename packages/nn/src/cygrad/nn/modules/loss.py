@@ -7,7 +7,20 @@ from cygrad.nn import functional as F
 from cygrad.nn.functional.checks import reduction_of
 from cygrad.nn.modules.module import Module
 
-__all__ = ["CrossEntropyLoss", "L1Loss", "MSELoss", "NLLLoss"]
+__all__ = [
+    "BCELoss",
+    "BCEWithLogitsLoss",
+    "CrossEntropyLoss",
+    "GaussianNLLLoss",
+    "HuberLoss",
+    "KLDivLoss",
+    "L1Loss",
+    "MSELoss",
+    "NLLLoss",
+    "PoissonNLLLoss",
+    "SmoothL1Loss",
+    "SoftMarginLoss",
+]
 
 
 class _Loss(Module):
@@ -115,4 +128,257 @@ class CrossEntropyLoss(_WeightedLoss):
             ignore_index=self.ignore_index,
             reduction=self.reduction,
             label_smoothing=self.label_smoothing,
+        )
+
+
+class SmoothL1Loss(_Loss):
+    """The mean absolute error with a parabola near 0, see `cygrad.nn.functional.smooth_l1_loss`.
+
+    Parameters
+    ----------
+    beta : float, default 1.0
+        Width of the parabola.
+    reduction : str
+        ``"mean"``, ``"sum"`` or ``"none"``.
+    """
+
+    def __init__(
+        self,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+        beta: float = 1.0,
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        self.beta = beta
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return F.smooth_l1_loss(
+            input,
+            target,
+            beta=self.beta,
+            reduction=self.reduction,
+        )
+
+
+class HuberLoss(_Loss):
+    """Half the squared error, going on as a straight line, see `cygrad.nn.functional.huber_loss`.
+
+    Parameters
+    ----------
+    delta : float, default 1.0
+        Where the line begins.
+    reduction : str
+        ``"mean"``, ``"sum"`` or ``"none"``.
+    """
+
+    def __init__(
+        self,
+        reduction: str = "mean",
+        delta: float = 1.0,
+    ) -> None:
+        super().__init__(reduction=reduction)
+        self.delta = delta
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return F.huber_loss(
+            input,
+            target,
+            delta=self.delta,
+            reduction=self.reduction,
+        )
+
+
+class GaussianNLLLoss(_Loss):
+    """The negative log-likelihood of normally distributed values, see `cygrad.nn.functional.gaussian_nll_loss`.
+
+    Parameters
+    ----------
+    full : bool, default False
+        Add the constant part.
+    eps : float, default 1e-6
+        Smallest variance.
+    reduction : str
+        ``"mean"``, ``"sum"`` or ``"none"``.
+    """
+
+    def __init__(
+        self,
+        *,
+        full: bool = False,
+        eps: float = 1e-6,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(reduction=reduction)
+        self.full = full
+        self.eps = eps
+
+    def forward(self, input: Tensor, target: Tensor, var: Tensor) -> Tensor:
+        return F.gaussian_nll_loss(
+            input,
+            target,
+            var,
+            full=self.full,
+            eps=self.eps,
+            reduction=self.reduction,
+        )
+
+
+class PoissonNLLLoss(_Loss):
+    """The negative log-likelihood of Poisson distributed counts, see `cygrad.nn.functional.poisson_nll_loss`.
+
+    Parameters
+    ----------
+    log_input : bool, default True
+        The input is the logarithm of the rate.
+    full : bool, default False
+        Add Stirling's approximation of the constant part.
+    eps : float, default 1e-8
+        Added to a rate before its logarithm is taken.
+    reduction : str
+        ``"mean"``, ``"sum"`` or ``"none"``.
+    """
+
+    def __init__(
+        self,
+        log_input: bool = True,
+        full: bool = False,
+        size_average: bool | None = None,
+        eps: float = 1e-8,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        self.log_input = log_input
+        self.full = full
+        self.eps = eps
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return F.poisson_nll_loss(
+            input,
+            target,
+            log_input=self.log_input,
+            full=self.full,
+            eps=self.eps,
+            reduction=self.reduction,
+        )
+
+
+class KLDivLoss(_Loss):
+    """The Kullback-Leibler divergence, see `cygrad.nn.functional.kl_div`.
+
+    Parameters
+    ----------
+    log_target : bool, default False
+        The target is given as logarithms.
+    reduction : str
+        ``"mean"``, ``"sum"`` or ``"none"``.
+    """
+
+    def __init__(
+        self,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+        log_target: bool = False,
+    ) -> None:
+        # PyTorch takes any word here, and its functional form refuses what it does not know.
+        super().__init__(size_average, reduce, "mean" if reduction == "batchmean" else reduction)
+        self.reduction = reduction if size_average is None and reduce is None else self.reduction
+        self.log_target = log_target
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return F.kl_div(
+            input,
+            target,
+            log_target=self.log_target,
+            reduction=self.reduction,
+        )
+
+
+class BCELoss(_WeightedLoss):
+    """Cross entropy of probabilities of yes or no, see `cygrad.nn.functional.binary_cross_entropy`.
+
+    Parameters
+    ----------
+    weight : Tensor, optional
+        Factors, see there.
+    reduction : str
+        ``"mean"``, ``"sum"`` or ``"none"``.
+    """
+
+    def __init__(
+        self,
+        weight: Tensor | None = None,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(weight, size_average, reduce, reduction)
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return F.binary_cross_entropy(
+            input,
+            target,
+            weight=self.weight,
+            reduction=self.reduction,
+        )
+
+
+class BCEWithLogitsLoss(_WeightedLoss):
+    """Cross entropy of scores of yes or no, see `cygrad.nn.functional.binary_cross_entropy_with_logits`.
+
+    Parameters
+    ----------
+    weight : Tensor, optional
+        Factors, see there.
+    pos_weight : Tensor, optional
+        Factors of the share of yes.
+    reduction : str
+        ``"mean"``, ``"sum"`` or ``"none"``.
+    """
+
+    def __init__(
+        self,
+        weight: Tensor | None = None,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+        pos_weight: Tensor | None = None,
+    ) -> None:
+        super().__init__(weight, size_average, reduce, reduction)
+        self.register_buffer("pos_weight", pos_weight)
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return F.binary_cross_entropy_with_logits(
+            input,
+            target,
+            weight=self.weight,
+            pos_weight=self.pos_weight,
+            reduction=self.reduction,
+        )
+
+
+class SoftMarginLoss(_Loss):
+    """The logistic loss of targets 1 and -1, see `cygrad.nn.functional.soft_margin_loss`.
+
+    Parameters
+    ----------
+    reduction : str
+        ``"mean"``, ``"sum"`` or ``"none"``.
+    """
+
+    def __init__(
+        self,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return F.soft_margin_loss(
+            input,
+            target,
+            reduction=self.reduction,
         )
