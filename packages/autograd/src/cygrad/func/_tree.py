@@ -91,7 +91,7 @@ def tree_map(function, tree):
 
 
 def broadcast_prefix(prefix, spec):
-    """The leaves of a tree that may end early: there one leaf stands for all that lies below in `spec`, and is repeated.
+    """The leaves of a tree that may end early: there one leaf stands for all that lies below in `spec`, repeated.
 
     None where the containers of the two do not agree.
     """
