@@ -9,7 +9,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-NEEDS = {"README.md": "cygrad.autograd", "docs/autograd.md": "cygrad.autograd"} | {
+NEEDS = {
+    "README.md": "cygrad.autograd",
+    "docs/autograd.md": "cygrad.autograd",
+    "docs/finding_mistakes.md": "cygrad.nn",
+} | {
     f"packages/{name}/README.md": f"cygrad.{name}" for name in ("storage", "autograd", "nn", "tools")
 }
 PATTERNS = ("*.md", "packages/*/README.md", "docs/**/*.md")

@@ -86,6 +86,7 @@ include "tensor_class.pxi"  # class Tensor: tensor.pxi.in with the generated met
 include "rare.pxi"        # rows of the table that are called by number or name
 include "entry.pxi"       # backward() and grad()
 include "function.pxi"    # custom Functions
+include "observe.pxi"     # what find_nan() and strict() look at
 
 __all__ = [
     *GENERATED_FUNCTIONS, "Tensor", "allclose", "arange", "as_strided", "as_tensor", "broadcast_to", "can_cast",

@@ -4,7 +4,7 @@
 cdef Tensor add_grads(Tensor a, Tensor b, bint sole):
     """a + b; into a's own memory when nobody else can see it and no graph of the gradient is wanted."""
     cdef Meta* ms[3]
-    if (sole and not recording() and a.fn is None and a.base is None and (<PyObject*>a.mem).ob_refcnt == 1
+    if (sole and not cyg_mode & MODE_NAN and not recording() and a.fn is None and a.base is None and (<PyObject*>a.mem).ob_refcnt == 1
             and not a.flags & REQUIRES_GRAD and a.m.dtype == b.m.dtype and same_dense(&a.m, &b.m)
             and OPS[OP_ADD].row[a.m.dtype] != NULL):
         ms[0] = &a.m
@@ -57,10 +57,13 @@ cdef Tensor added(Tensor have, Tensor g):
     ms[0] = &have.m
     ms[1] = &have.m
     ms[2] = &g.m
+    seen = glimpse(have) if cyg_mode & MODE_NAN else None
     if have.m.numel:
         iter_build(&it, ms, 3, have.m.ndim, have.m.sizes)
         iter_run(&it, f, NULL)
     bump(have, OP_ADD)
+    if seen is not None:
+        observe(OP_ADD, have, (seen, g))
     return have
 
 

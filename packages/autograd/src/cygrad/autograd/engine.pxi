@@ -338,7 +338,7 @@ cdef int run_backward_of(Pass p, int32_t r, Node n) except -1:
     p.running = <void*>n
     if n.released and n.op.id != OP_FUNCTION:
         raise RuntimeError(RELEASED)         # a custom Function is asked when it reads what it saved
-    if watching or (n.x is not None and n.x.hooks is not None and n.x.hooks.post):
+    if watching or cyg_mode & MODE_NAN or (n.x is not None and n.x.hooks is not None and n.x.hooks.post):
         return run_with_hooks(p, r, n)
     if many(n):
         return backward_many(n, row_all(p, r, n))
@@ -467,6 +467,7 @@ cdef list run_pass(list roots, bint keep, bint create, list inputs, bint into_in
         walk(p, e, leaf)
         first.append(row_of(p, e, leaf))
     before = set_recording(create)
+    restore_mode(cyg_mode & ~MODE_STRICT)        # formulas may broadcast
     cyg_pass = <void*>p
     try:
         for e, nr, leaf, g in roots:

@@ -171,6 +171,8 @@ def apply_function(function, tuple args, dict kwargs):
     finally:
         restore_mode(before)
     outputs = output if isinstance(output, tuple) else (output,)
+    if cyg_mode & MODE_NAN:
+        observe_function(c, args, outputs)
     wrapped = wrap_outputs(c, args, outputs, recorded)
     return wrapped if isinstance(output, tuple) else wrapped[0]
 

@@ -78,13 +78,20 @@ cdef tuple row_all(Pass p, int32_t r, Node n):
 
 
 cdef int run_with_hooks(Pass p, int32_t r, Node n) except -1:
-    """The backward of a node with post-hooks, or in anomaly mode: all gradients are there before any is handed on."""
+    """The backward of a node with post-hooks, in anomaly mode or under find_nan: all gradients are there before any is handed on."""
     cdef list kept
     cdef tuple arrived = row_all(p, r, n), given
-    cdef int k
+    cdef int k, mode = cyg_mode
     kept = [None if wanted(n, k) else False for k in range(n.n_edges)]
     try:
-        backward_into(p, kept, n, arrived, None)
+        if mode & MODE_NAN and own_function(n):
+            restore_mode(mode & ~MODE_OBSERVED)          # the parts of a formula are not looked at one by one
+        try:
+            backward_into(p, kept, n, arrived, None)
+        finally:
+            restore_mode(mode)
+        if mode & MODE_NAN:
+            observe_gradients(n, kept, arrived, mode)
         given = tuple([None if v is False else v for v in kept])
         if n.x is not None and n.x.hooks is not None:
             given = run_post_hooks(n, given, arrived)

@@ -419,8 +419,11 @@ cdef int put_in(Tensor x, list tensors, Tensor v, bint accumulate) except -1:
         if t is not None and not ((<Tensor>t).m.dtype == BOOL and v.m.numel == 1):     # that is a masked_fill
             refuse_overlap(x, <Tensor>t)
     before = history_alias(x, False) if recorded else None
+    seen = glimpse(x) if cyg_mode & MODE_OBSERVED else None
     ops.index_put_into(&x.m, at, count, &v.m, accumulate)
     bump(x, OP_INDEX_PUT)
+    if seen is not None:
+        observe(OP_INDEX_PUT, x, (seen, v))
     if recorded:
         n = node_new(&OPS[OP_INDEX_PUT])
         set_edge(n, 0, before)

@@ -16,6 +16,10 @@ cdef enum:
     MODE_PACK = 4            # saved_tensors_hooks take what is saved
     MODE_WRITES = 8          # somebody is told of writes in place before they happen
     MODE_UNRECORDED = 3
+    MODE_NAN = 0x100           # find_nan(): results and gradients are looked at
+    MODE_INF = 0x200           # beside it: infinities count too
+    MODE_STRICT = 0x400        # strict(): accidents are errors
+    MODE_OBSERVED = 0x500      # operations report what they did (observe.pxi)
 
 
 cdef inline bint recording() noexcept:

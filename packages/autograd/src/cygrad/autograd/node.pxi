@@ -244,6 +244,8 @@ cdef int set_edge(Node n, int k, Tensor t) except -1:
         view_refresh(t)
     if t.fn is not None:
         return put_edge(n, k, t.fn, t.out_nr, False)
+    if cyg_mode & MODE_STRICT:
+        note_used(t)
     return put_edge(n, k, t, 0, True)
 
 

@@ -362,6 +362,8 @@ cdef Tensor pointwise(int op, int nin, Tensor a, Tensor b, Tensor c, const doubl
         raise RuntimeError(f"{o.name.decode().lower()}: {e}") from None
     if o.guard:
         check_guards(o, code, a, b, c, tb, elements(nd, sizes))
+    if cyg_mode & MODE_STRICT:
+        check_broadcast(o, nd, sizes, (a, b, c))
     if target is None:
         y = tensor_new()
         if o.rowmajor:
@@ -372,6 +374,8 @@ cdef Tensor pointwise(int op, int nin, Tensor a, Tensor b, Tensor c, const doubl
         run_iter(o.row[code], &y.m, ms, nin, nd, sizes, attr)
         if recording() and needs_grad(a, b, c):
             record(o, y, a, b, c, attr, 0)
+        if cyg_mode & MODE_OBSERVED:
+            observe(op, y, (a, b, c))
         return y
     write_in_place(o, code, out_code, target, a, b, c, ms, nin, nd, sizes, attr)
     return target
@@ -449,7 +453,7 @@ cdef int write_in_place(const OpInfo* o, int code, int out_code, Tensor x, Tenso
     cdef bint fits = x.m.ndim == nd
     cdef bint direct = x.m.dtype == out_code
     cdef bint recorded = recording() and needs_grad(a, b, c)
-    cdef Tensor temp, before
+    cdef Tensor temp, before, seen = None
     for i in range(nd):
         fits = fits and x.m.sizes[i] == sizes[i]
     if not fits:
@@ -469,6 +473,10 @@ cdef int write_in_place(const OpInfo* o, int code, int out_code, Tensor x, Tenso
     for i in range(1, nin + 1):
         if not same_place(&x.m, ms[i]) and may_share_memory(&x.m, ms[i]):
             direct = False
+    if cyg_mode & MODE_OBSERVED:
+        if out_code != x.m.dtype and cyg_mode & MODE_STRICT:
+            check_written_dtypes(o, x, a, b, c)
+        seen = glimpse(x)
     before = history_alias(x, reads_target(o, x, a, b, c)) if recorded else None
     if direct:
         run_iter(o.row[code], &x.m, ms, nin, nd, sizes, attr)
@@ -481,6 +489,8 @@ cdef int write_in_place(const OpInfo* o, int code, int out_code, Tensor x, Tenso
     bump(x, o.id)
     if recorded:
         record(o, x, before if a is x else a, before if b is x else b, before if c is x else c, attr, 1)
+    if seen is not None:
+        observe(o.id, x, (seen if a is x else a, seen if b is x else b, seen if c is x else c))
     return 0
 
 

@@ -281,9 +281,13 @@ cdef int copy_in(Tensor x, Tensor src) except -1:
     cdef Tensor before
     cdef bint recorded = recording() and (needs(x) or needs(src))
     check_in_place(x, recorded)
+    if cyg_mode & MODE_STRICT:
+        check_narrowing(x.m.dtype, src, "copy_")
     before = history_alias(x, False) if recorded else None
     ops.copy_into(&x.m, &src.m)
     bump(x, OP_COPY)
+    if cyg_mode & MODE_OBSERVED:
+        observe(OP_COPY, x, (src,))
     if recorded and category(x.m.dtype) >= 2:
         n = node_new(&OPS[OP_COPY])
         set_edge(n, 0, before)

@@ -163,8 +163,14 @@ def op_kernel(row):
         lines += [f"    adopt({o}, memories[{i}])" for i, o in enumerate(outs)]
     if row.grad:
         lines += record_lines(row, outs[0])
+    lines += [line for o in outs for line in observe_lines(row, o, inputs)]
     lines.append(f"    return {', '.join(outs)}")
     return "\n".join(lines) + "\n"
+
+
+def observe_lines(row, out, inputs):
+    """Lines that show a result to find_nan() and strict() while one of them is on."""
+    return ["    if cyg_mode & MODE_OBSERVED:", f"        observe({op_id(row)}, {out}, ({', '.join(inputs)},))"]
 
 
 def into_args(row, first):
@@ -177,18 +183,21 @@ def into_args(row, first):
 
 def op_into(row):
     """op_NAME writes into a copy of the first input; in_NAME into that input, whose history the node then takes."""
-    x = row.inputs[0].name
+    names = [p.name for p in row.inputs]
+    x = names[0]
     rowmajor = row.layout == "contiguous"
     lines = [f"cdef Tensor op_{row.name}({c_params(row)}):", "    cdef Tensor y = tensor_new()", "    cdef Node n",
              f"    adopt(y, ops.op_clone(&y.m, &{x}.m, {x}.m.dtype, {rowmajor}))", f"    {into_args(row, 'y')}",
-             *record_lines(row, "y"), "    return y", "", ""]
+             *record_lines(row, "y"), *observe_lines(row, "y", names), "    return y", "", ""]
     copied = x in set().union(*(read_by(row, n) for n in row.grad)) if row.grad else False
     lines += [f"cdef Tensor in_{row.name}({c_params(row)}):", f"    cdef Tensor y = {x}", "    cdef Node n",
               f"    cdef bint recorded = recording() and ({some_need(row)})", "    check_in_place(y, recorded)"]
     lines += [f"    refuse_overlap(y, {p.name})" for p in row.inputs[1:]]
-    lines += [f"    {x} = history_alias(y, {copied}) if recorded else None", f"    {into_args(row, 'y')}",
+    lines += ["    cdef Tensor seen = glimpse(y) if cyg_mode & MODE_OBSERVED else None",
+              f"    {x} = history_alias(y, {copied}) if recorded else None", f"    {into_args(row, 'y')}",
               f"    bump(y, {op_id(row)})", "    if recorded and category(y.m.dtype) >= 2:", *node_lines(row, "y"),
-              "        mark_overwritten(n, y)", "        rebase(y, n)", "    return y"]
+              "        mark_overwritten(n, y)", "        rebase(y, n)",
+              *observe_lines(row, "y", ["seen", *names[1:]]), "    return y"]
     return "\n".join(lines) + "\n"
 
 

@@ -1,0 +1,190 @@
+# observe: what find_nan() and strict() look at when an operation has run. May use: trace, opcall, engine.
+# Everything here is cold: a bit of the mode word leads to it, and pointwise operations leave their fast paths for any such bit.
+
+cdef object nan_found = None           # called with what gave NaN; it raises or takes note. See nan.py
+cdef object leaf_used = None           # called with a leaf that strict mode saw used. See strict.py
+cdef object accident = None            # called with (kind, message), raises unless that kind is allowed. See strict.py
+
+
+def _set_observers(nan=None, used=None, refuse=None):
+    global nan_found, leaf_used, accident
+    nan_found = nan or nan_found
+    leaf_used = used or leaf_used
+    accident = refuse or accident
+
+
+def _mode_bits(int mask, int bits):
+    """Sets the bits of this thread's mode word under `mask`; returns what they were."""
+    global cyg_mode
+    cdef int before = cyg_mode & mask
+    cyg_mode = (cyg_mode & ~mask) | (bits & mask)
+    return before
+
+
+cdef bint astray(Tensor t, bint inf) except -1:
+    """Whether t holds NaN, or infinities where they count too. To be called with nothing recorded or observed."""
+    cdef Tensor hit, any_hit = tensor_new()
+    if t is None or category(t.m.dtype) < 2 or t.m.numel == 0:
+        return False
+    if inf:
+        t = op_sub(t, t)                 # 0 where finite
+    hit = op_ne(t, t)
+    adopt(any_hit, ops.op_any(&any_hit.m, &hit.m, full_mask(hit), False))
+    return ops.item(&any_hit.m)
+
+
+cdef Tensor glimpse(Tensor x):
+    """What x holds before it is overwritten, for find_nan."""
+    cdef Tensor y
+    if not cyg_mode & MODE_NAN:
+        return x
+    y = tensor_new()
+    adopt(y, ops.op_clone(&y.m, &x.m, x.m.dtype, False))
+    return y
+
+
+cdef int observe(int op, Tensor y, tuple inputs) except -1:
+    """y is a result of a row of the table."""
+    global cyg_mode
+    cdef int mode = cyg_mode
+    if mode & MODE_STRICT:
+        for t in inputs:
+            if t is not None:
+                note_used(<Tensor>t)
+    if mode & MODE_NAN:
+        cyg_mode = MODE_NO_GRAD
+        try:
+            if astray(y, mode & MODE_INF):
+                nan_found("forward", ROW_NAMES[op - 1], OPS[op].name.decode(), (y,), inputs, None, user_line())
+        finally:
+            cyg_mode = mode
+    return 0
+
+
+cdef int observe_function(FunctionCtx c, tuple args, tuple outputs) except -1:
+    """A custom Function gave NaN that none of its operations showed: it computes outside of cygrad."""
+    global cyg_mode
+    cdef int mode = cyg_mode
+    cyg_mode = MODE_NO_GRAD
+    try:
+        for t in outputs:
+            if isinstance(t, Tensor) and astray(<Tensor>t, mode & MODE_INF):
+                nan_found("forward", c.owner.__name__, "", tuple([o for o in outputs if isinstance(o, Tensor)]),
+                          tuple([a for a in args if isinstance(a, Tensor)]), None, user_line())
+                break
+    finally:
+        cyg_mode = mode
+    return 0
+
+
+cdef tuple held_by(Node n):
+    """Tensors that n keeps for its gradient."""
+    if n.op.id == OP_FUNCTION:
+        return tuple([t if isinstance(t, Tensor) else None for t, _, _ in (<FunctionCtx>n).kept or ()])
+    return (n.s0, n.s1, n.s2, n.s3)
+
+
+cdef int observe_gradients(Node n, list given, tuple arrived, int mode) except -1:
+    """n's backward has run: `given` by input. mode: that of the pass."""
+    global cyg_mode
+    cdef int now = cyg_mode
+    cyg_mode = MODE_NO_GRAD
+    try:
+        for g in given:
+            if isinstance(g, Tensor) and astray(<Tensor>g, mode & MODE_INF):
+                results = tuple([g if isinstance(g, Tensor) else None for g in given])
+                nan_found("backward", node_name(n), "", results, arrived, n, user_line())
+                break
+    finally:
+        cyg_mode = now
+    return 0
+
+
+def _saved_by(Node n):
+    """For reports: (name, tensor) of what a node keeps."""
+    return [("result" if i == SLOT_OUT and n.op.id != OP_FUNCTION else f"{i}", t) for i, t in enumerate(held_by(n)) if t is not None]
+
+
+def _line_of(Node n):
+    """Where the user's program made a node, if lines were kept."""
+    return None if n.x is None else n.x.line
+
+
+cdef bint own_function(Node n):
+    """Whether n's backward is cygrad's code: a formula, whose parts are not looked at one by one."""
+    return n.op.id != OP_FUNCTION or (<FunctionCtx>n).owner.__module__.startswith("cygrad.")
+
+
+# ---- strict ---------------------------------------------------------------------------------------------------------
+
+cdef int note_used(Tensor t) except -1:
+    if t.flags & REQUIRES_GRAD and t.fn is None:
+        leaf_used(t)
+    return 0
+
+
+cdef int refuse(str kind, str message) except -1:
+    """Raises StrictError, unless this kind of accident is allowed here."""
+    accident(kind, message)
+    return 0
+
+
+cdef int check_broadcast(const OpInfo* o, int nd, const int64_t* sizes, tuple operands) except -1:
+    """Two operands that are both expanded, neither of them a number: (N,) and (N, 1) give (N, N)."""
+    cdef int i, expanded = 0
+    cdef bint whole
+    cdef Tensor t
+    for x in operands:
+        if x is None or (<Tensor>x).m.numel == 1:
+            continue
+        t = <Tensor>x
+        whole = t.m.ndim == nd
+        for i in range(nd if whole else 0):
+            whole = whole and t.m.sizes[i] == sizes[i]
+        if whole:
+            return 0                     # the others are expanded to it
+        expanded += 1
+    if expanded > 1 and called_by_user():
+        shapes = " and ".join([str(list(shape_tuple(&(<Tensor>x).m))) for x in operands if x is not None])
+        refuse("broadcast",
+               f"{o.name.decode().lower()}: operands of shapes {shapes} are expanded both, to {[sizes[i] for i in range(nd)]}. That is an "
+               "accident where one has a dimension too many or too few: see reshape(), squeeze() and unsqueeze(). Where it is "
+               "meant, expand() one of them")
+    return 0
+
+
+cdef bint called_by_user():
+    """Whether the innermost Python code that runs is not cygrad's."""
+    try:
+        return not own_frame(_sys._getframe(0))
+    except ValueError:
+        return True
+
+
+cdef bint narrower(int code, int than) noexcept:
+    """Whether values of dtype `than` lose digits, range or parts in dtype `code`."""
+    cdef int k = category(code), t = category(than)
+    if code == than or than == BOOL:
+        return False
+    if k != t:
+        return k < t
+    if ITEMSIZE[code] != ITEMSIZE[than]:
+        return ITEMSIZE[code] < ITEMSIZE[than]
+    return k >= 2 or not is_unsigned(than)       # float16 and bfloat16; int32 and uint32, where a sign is lost
+
+
+cdef int check_narrowing(int code, Tensor source, str where) except -1:
+    """A tensor's values are to be written into one of dtype `code`. Python numbers take any."""
+    if not source.flags & WRAPPED and narrower(code, source.m.dtype):
+        refuse("narrowing",
+               f"{where}: values of {dtype_object(source.m.dtype)} are written into a tensor of {dtype_object(code)} and lose digits "
+               f"or range. Where that is meant, convert them first: x.to({dtype_object(code)})")
+    return 0
+
+
+cdef int check_written_dtypes(const OpInfo* o, Tensor x, Tensor a, Tensor b, Tensor c) except -1:
+    """The same for the operands of an operation that writes x."""
+    for t in (a, b, c):
+        if t is not None and t is not x:
+            check_narrowing(x.m.dtype, <Tensor>t, f"{ROW_NAMES[o.id - 1]}_")
+    return 0
