@@ -301,3 +301,32 @@ def test_needs_input_grad_does_not_depend_on_what_is_asked(torch, leaf, function
     a, b = leaf(1.0), leaf(2.0)
     product.apply(a, b).backward(inputs=[a])
     assert seen == [(True, True)] and b.grad is None
+
+
+def test_a_complex_gradient_of_a_real_input(torch, leaf, function):
+    x = leaf(1.0)
+    imaginary = function(lambda ctx, a: a * 1, lambda ctx, g: g * 1j)
+    with pytest.raises(RuntimeError):
+        imaginary.apply(x).backward()
+    assert x.grad is None
+    z = torch.ones(1, dtype=torch.complex128, requires_grad=True)
+    function(lambda ctx, a: a.real * 1, lambda ctx, g: g).apply(z).backward()
+    assert z.grad.dtype == torch.complex128 and z.grad.tolist() == [1.0]
+
+
+def test_materialize_grads_is_a_bool(torch, leaf, function):
+    with pytest.raises(TypeError):
+        function(lambda ctx, a: ctx.set_materialize_grads(1) or a * 1, lambda ctx, g: g).apply(leaf(1.0))
+
+
+def test_pickling_drops_history(torch, leaf):
+    """A tensor with history comes back as a leaf that requires a gradient."""
+    import pickle
+
+    y = leaf(1.0, 2.0) * 2
+    z = pickle.loads(pickle.dumps(y))
+    assert z.is_leaf and z.requires_grad and z.tolist() == [2.0, 4.0]
+    with pytest.raises(RuntimeError, match="support the deepcopy protocol"):
+        import copy
+
+        copy.deepcopy(y)

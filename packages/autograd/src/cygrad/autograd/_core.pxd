@@ -121,4 +121,5 @@ cdef int adopt(Tensor y, Storage s) except -1              # y, whose m is fille
 cdef int set_edge(Node n, int k, Tensor t) except -1       # gradients of input k go to what made t
 cdef bint recording() noexcept
 cdef int bump(Tensor t, uint16_t op) except -1             # counts one in-place write
+cdef int before_write(Tensor x) except -1                  # for writes by other code: refuses inference tensors, tells who watches
 cdef uint16_t optimizer_op() noexcept                      # op id with which an optimizer bumps what it wrote

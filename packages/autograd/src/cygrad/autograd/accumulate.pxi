@@ -26,7 +26,7 @@ cdef int accumulate(Tensor leaf, Tensor g, bint sole) except -1:
         if sole and not recording() and stealable(g, leaf):
             leaf.grad_ = g
         else:
-            leaf.grad_ = op_clone(g)
+            leaf.grad_ = laid_as(g, &leaf.m)
     elif recording():
         leaf.grad_ = op_add(<Tensor>leaf.grad_, g)
     else:
@@ -39,8 +39,35 @@ cdef int accumulate(Tensor leaf, Tensor g, bint sole) except -1:
 
 cdef inline bint stealable(Tensor g, Tensor leaf) noexcept:
     return ((<PyObject*>g.mem).ob_refcnt == 1 and g.fn is None and g.base is None and g.extra is None
-            and g.m.flags & DENSE != 0 and not g.flags & (REQUIRES_GRAD | WRAPPED)
-            and g.m.flags & CONTIGUOUS == leaf.m.flags & CONTIGUOUS)
+            and g.m.flags & DENSE != 0 and not g.flags & (REQUIRES_GRAD | WRAPPED) and lies_as(&g.m, &leaf.m))
+
+
+cdef inline bint lies_as(const Meta* g, const Meta* like) noexcept:
+    """Whether a gradient has the strides of a dense leaf, or is row-major where the leaf is not dense."""
+    cdef int i
+    if not like.flags & DENSE or like.flags & CONTIGUOUS or g.ndim != like.ndim:
+        return g.flags & CONTIGUOUS != 0
+    for i in range(g.ndim):
+        if g.strides[i] != like.strides[i] and g.sizes[i] > 1:
+            return False
+    return True
+
+
+cdef Tensor laid_as(Tensor g, const Meta* like):
+    """A copy of g in the layout that `lies_as` asks for, recorded as clone()."""
+    cdef Tensor y
+    cdef Node n
+    if g.m.ndim != like.ndim or not meta_same_shape(&g.m, <Meta*>like):
+        return op_clone(g)               # a hook gave the leaf another shape
+    y = tensor_new()
+    meta_dense_like(&y.m, like, g.m.dtype)
+    adopt(y, meta_storage(&y.m))
+    ops.copy_into(&y.m, &g.m)
+    if recording() and needs(g):
+        n = node_new(&OPS[OP_CLONE])
+        set_edge(n, 0, g)
+        node_set_output(n, y)
+    return y
 
 
 cdef Tensor added(Tensor have, Tensor g):
@@ -54,6 +81,7 @@ cdef Tensor added(Tensor have, Tensor g):
     cdef Loop f = OPS[OP_ADD].row[have.m.dtype]
     if f == NULL or g.m.dtype != have.m.dtype or have.mem.readonly or has_internal_overlap(&have.m):
         return op_add(have, g)
+    before_write(have)
     ms[0] = &have.m
     ms[1] = &have.m
     ms[2] = &g.m
@@ -96,7 +124,7 @@ cdef int check_hook_result(hook, Tensor g, object r) except -1:
 
 cdef int retain(Tensor t, Tensor g) except -1:
     if t.grad_ is None:
-        t.grad_ = op_clone(g)
+        t.grad_ = op_clone(g) if g.m.flags & CONTIGUOUS else op_contiguous(g)
     else:
         t.grad_ = op_add(<Tensor>t.grad_, g)
     return 0

@@ -88,11 +88,27 @@ cdef list input_list(object inputs):
     return edges
 
 
+cdef bint cycle_told = False
+
+
+cdef int warn_of_cycle() except -1:
+    global cycle_told
+    import warnings
+    if not cycle_told:
+        cycle_told = True
+        warnings.warn("Using backward() with create_graph=True will create a reference cycle between the parameter and its gradient which "
+                      "can cause a memory leak: only the garbage collector frees it. autograd.grad makes none; else set .grad to None "
+                      "after use.", UserWarning)
+    return 0
+
+
 cdef int backward_call(list tensors, list grads, object retain, object create, object inputs) except -1:
     cdef Tensor t
     cdef bint on = bool(create)
     cdef bint keep = on if retain is None else bool(retain)
     cdef list wanted_inputs, roots, targets
+    if on:
+        warn_of_cycle()
     if inputs is None:
         roots = root_list(tensors, grads, on)
         grads.clear()

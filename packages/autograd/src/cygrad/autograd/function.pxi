@@ -44,6 +44,8 @@ cdef class FunctionCtx(Node):
 
     def set_materialize_grads(self, value):
         """Whether backward receives zeros (the default) or None for outputs that no gradient reached."""
+        if not PyBool_Check(value):
+            raise TypeError(f"set_materialize_grads(): argument 'value' must be bool, not {kind_of(value)}")
         self.materialize_grads = value
 
 
@@ -237,8 +239,10 @@ cdef tuple wrap_outputs(FunctionCtx c, tuple args, tuple outputs, bint recorded)
             result.append(o)
             continue
         y = <Tensor>o
-        if id(o) in inputs and id(o) not in dirty:
-            y = alias_of(y) if id(o) in plain else returned_input(y)     # the caller's own tensor keeps its history
+        if id(o) in inputs and id(o) in plain:
+            y = alias_of(y)                  # the caller's own tensor keeps its history
+        elif id(o) in inputs and id(o) not in dirty:
+            y = returned_input(y)
         extra(c).outs.append((shape_tuple(&y.m), <int>y.m.dtype))
         if id(o) in plain:
             y.flags &= ~REQUIRES_GRAD
@@ -273,6 +277,23 @@ cdef Tensor returned_input(Tensor x):
         y.view_version = x.mem.version
         y.creation = VIEW_FUNCTION
     return y
+
+
+cdef int check_real(FunctionCtx c, int k, Tensor g) except -1:
+    """A complex gradient of a real input is a mistake: its imaginary part would be lost."""
+    cdef uint32_t nr = 0
+    cdef bint leaf = False
+    cdef int code
+    if category(g.m.dtype) != KIND_COMPLEX:
+        return 0
+    e = edge(c, k, &nr, &leaf)
+    if e is None:
+        return 0
+    code = (<Tensor>e).m.dtype if leaf else (<Node>e).x.outs[nr][1] if many(<Node>e) else (<Node>e).odtype
+    if category(code) != KIND_COMPLEX:
+        raise RuntimeError(f"Function {type(c).__name__} returned a {dtype_object(g.m.dtype)} gradient at index {k} for an input of "
+                           f"{dtype_object(code)}: take its real part")
+    return 0
 
 
 cdef object backward_of(FunctionCtx c):
@@ -323,6 +344,8 @@ cdef int function_backward(Node n, tuple grads) except -1:
             raise RuntimeError(f"function {type(c).__name__} returned a gradient different than None at position {i + 1}, but "
                                "the corresponding forward input was not a Variable")
     for k, place in enumerate(c.places):
+        if returned[place] is not None and wanted(n, k):
+            check_real(c, k, <Tensor>returned[place])
         pass_grad(n, k, <Tensor>returned[place])
     if not (<Pass>cyg_pass).keep:
         c.kept = None

@@ -185,6 +185,11 @@ cdef int announce_write(Tensor x) except -1:
     return 0
 
 
+cdef int before_write(Tensor x) except -1:
+    check_own_mode(x)
+    return announce_write(x) if cyg_mode & MODE_WRITES else 0
+
+
 def increment_version(tensor):
     """Counts one change in place of a tensor, or of each tensor of an iterable: for code that writes to their memory itself.
 

@@ -7,7 +7,7 @@ from libc.math cimport pow, sqrt
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
 
-from cygrad.autograd._core cimport Tensor, adopt, bump, optimizer_op, tensor_new
+from cygrad.autograd._core cimport Tensor, adopt, before_write, bump, optimizer_op, tensor_new
 from cygrad.optim._job cimport ADAM_UPDATE, N_UPDATES, SGD_UPDATE, AdamRule, Job, SgdRule, Update
 from cygrad.storage.core cimport (
     CONTIGUOUS, DENSE, FLOAT32, FLOAT64, GRAIN, Meta, dtype_object, has_internal_overlap, may_share_memory,
@@ -118,6 +118,8 @@ cdef class Batch:
     cdef int run(self, int rule_id, const void* rule) except -1:
         cdef Tensor t, copy
         cdef int j
+        for t in self.written:
+            before_write(t)
         if self.total < GRAIN or self.shares():
             for j in range(self.n_jobs):
                 run_chunk(Chunk(j, 0, self.jobs[j].n), self.jobs, self.wide, rule_id, rule)
