@@ -1,6 +1,7 @@
 # The C contract of autograd for nn and for Cython code of users: Tensor, Node, and how to make them.
 # May cimport: storage. Invariant: REQUIRES_GRAD is set on every tensor that has a grad_fn.
 from libc.stdint cimport int64_t, int32_t, uint8_t, uint16_t, uint32_t, uint64_t
+from cpython.object cimport PyObject
 from cygrad.storage.core cimport Meta, Storage, Loop
 
 cdef class Tensor
@@ -26,24 +27,27 @@ cdef enum:                     # Tensor.creation, why an in-place write through 
     VIEW_INFERENCE = 4         # made in inference mode
 
 cdef enum:
-    GUARD_DIVISOR = 1          # bits of OpInfo.guard; opgen/parse.py says what each asks
-    GUARD_EXPONENT = 2
-    GUARD_NOBOOL = 4
-    GUARD_RANGE = 8
-    GUARD_QUOTIENT = 16
-    GUARD_FLOATING = 32
-    GUARD_BOUNDS = 64
-    READS_VALUES = 3           # guards that read integers before the loop
+    READS_VALUES = 3           # bits of OpInfo.guard (GUARD_..., from opgen/check.py) that read integers before the loop
     SLOT_OUT = 3               # saved slot of an output; slots 0..2 are inputs
     SAVED_REST = 16            # in Node.saved: `rest` holds tensors that a backward pass frees
     MAXATTR = 5
 
 ctypedef int (*Backward)(Node n, Tensor g) except -1
+ctypedef object (*Call)(const Arg* v)
+
+cdef union Arg:                # of a call by the op table, converted; objects are borrowed
+    PyObject* o                # tensors, strings, numbers that may be complex
+    int64_t i
+    uint64_t m                 # a set of dimensions
+    double f
+    Dims* d
 
 cdef struct OpInfo:            # one per op, filled at import from the op table; lives as long as the process
     const char* name           # of the node, without the suffix
     Loop* row                  # forward kernels by dtype, NULL when not pointwise
     Backward backward          # NULL: not differentiable
+    Call call                  # of a row that is no loop and has public forms, else NULL
+    Call write                 # the same in place
     uint8_t saves[4]           # per input: bit i = slot i is read by its gradient
     uint8_t kinds              # bit i: input i counts in promotion; bit 4 + i: input i is a mask
     uint8_t out_bool           # result is bool
@@ -123,3 +127,28 @@ cdef bint recording() noexcept
 cdef int bump(Tensor t, uint16_t op) except -1             # counts one in-place write
 cdef int before_write(Tensor x) except -1                  # for writes by other code: refuses inference tensors, tells who watches
 cdef uint16_t optimizer_op() noexcept                      # op id with which an optimizer bumps what it wrote
+
+# For the other modules of autograd itself.
+cdef OpInfo[1024] OPS                                      # by op id
+cdef Tensor unary(int op, Tensor x)
+cdef Tensor binary(int op, Tensor a, Tensor b)
+cdef Tensor pointwise(int op, int nin, Tensor a, Tensor b, Tensor c, const double* attr, Tensor target)
+cdef Tensor numbered(Tensor y, int digit)
+cdef Tensor as_tensor_arg(object v, str name, str arg)     # conversions of arguments: args.pxi
+cdef Tensor as_operand(object v, Tensor beside, int op, str name, str arg)
+cdef Tensor as_single(object v, Tensor beside, int op, str name, str arg)
+cdef Tensor as_first(object v, object other, int op, str name)
+cdef int64_t as_index(object v, str name, str arg) except? -1
+cdef double as_number(object v, str name, str arg) except? -1.25
+cdef bint as_flag(object v, str name, str arg) except -1
+cdef object as_scalar(object v, str name, str arg)
+cdef str as_word(object v, str name, str arg)
+cdef int parse_ints(object v, Dims* d, str name, str arg) except -1
+cdef uint64_t dims_mask(object dim, int ndim, str name) except? 0xFFFFFFFFFFFFFFFF
+cdef uint64_t axis_mask(object dim, int ndim, str name) except? 0xFFFFFFFFFFFFFFFF
+cdef uint64_t axes_mask(object dim, int ndim, str name) except? 0xFFFFFFFFFFFFFFFF
+cdef int code_or_none(object d) except -2
+cdef bint differs_from_one(object alpha) except -1
+cdef double as_alpha(object alpha, Tensor a, Tensor b, str name) except? -1.25
+cdef object finish(Tensor y, object out)
+cdef object finish_exact(Tensor y, object out)

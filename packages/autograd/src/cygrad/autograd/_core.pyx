@@ -1,5 +1,6 @@
 # cygrad.autograd._core: the single translation unit of the engine, so that cdef calls inline. Includes its parts in order:
-# each names what it is and what it may rely on. Generated from the op table: ops.pxi, functions.pxi, tensor_class.pxi.
+# each names what it is and what it may rely on. Generated from the op table: ops.pxi. Public forms of the table's rows
+# are in _forms.
 # distutils: language = c
 cimport cython
 import sys as _sys
@@ -55,6 +56,7 @@ include "opcall.pxi"      # running and recording pointwise operations
 include "numbers.pxi"     # Python numbers as operands
 include "view.pxi"        # views, and in-place writes through them
 include "ops.pxi"         # generated: op ids, op_NAME functions, backward functions, the OpInfo table
+include "table.pxi"       # filled from what the op table says
 from cygrad.storage import dispatch as _dispatch
 
 if _dispatch.table_stamp() != TABLE_STAMP:
@@ -81,9 +83,8 @@ include "random.pxi"      # random numbers
 include "sorting.pxi"     # search in sorted tensors
 include "lapack.pxi"      # LAPACK on tensors, for autograd/composed
 include "formats.pxi"     # order in memory; changes of shape in place
-include "functions.pxi"   # generated: public functions
-include "tensor_class.pxi"  # class Tensor: tensor.pxi.in with the generated methods
-include "rare.pxi"        # rows of the table that are called by number or name
+include "tensor.pxi.in"   # class Tensor
+include "rare.pxi"        # rows of the table that are called by name
 include "entry.pxi"       # backward() and grad()
 include "function.pxi"    # custom Functions
 include "observe.pxi"     # what find_nan() and strict() look at

@@ -26,7 +26,7 @@ cdef extern from *:
 
 cdef uint64_t node_seq = 0
 cdef int watching = 0              # WATCH_...: what anomaly mode, which is the whole process's, asks for
-cdef OpInfo OPS[1024]              # by op id; filled at import
+cdef OpInfo[1024] OPS              # by op id; filled at import
 cdef OpInfo OP_ACCUMULATE          # the leaf's node
 OP_ACCUMULATE.name = b"AccumulateGrad"
 OP_ACCUMULATE.id = 0

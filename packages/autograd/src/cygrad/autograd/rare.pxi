@@ -1,27 +1,6 @@
-# rare: rows of the op table called by number, for those whose public forms are not printed. May use: all above.
-# rows.py and compositions call these; users do not.
+# rare: pointwise rows of the op table called by name. May use: all above. Compositions call this; users do not.
 
 cdef dict ROW_IDS = {row: i for i, row in enumerate(ROW_NAMES, 1)}
-
-
-def rare_call(int op, str name, tuple numbers, first, second=None, out=None):
-    """A rare operation of one or two inputs; numbers: for each input, whether it may be a number."""
-    cdef Tensor a
-    if len(numbers) == 1:
-        return finish(unary(op, as_tensor_arg(first, name, "input")), out)
-    a = as_first(first, second, op, name) if numbers[0] else as_tensor_arg(first, name, "input")
-    return finish(binary(op, a, rare_second(op, name, numbers, a, second)), out)
-
-
-cdef Tensor rare_second(int op, str name, tuple numbers, Tensor beside, second):
-    return as_operand(second, beside, op, name, "other") if numbers[1] else as_tensor_arg(second, name, "other")
-
-
-def rare_write(int op, str name, tuple numbers, Tensor first not None, second=None):
-    """The same, in place."""
-    if len(numbers) == 1:
-        return pointwise(op, 1, first, None, None, NULL, first)
-    return pointwise(op, 2, first, rare_second(op, name, numbers, first, second), None, NULL, first)
 
 
 def row_call(str row, tuple inputs, tuple attrs=(), Tensor target=None):

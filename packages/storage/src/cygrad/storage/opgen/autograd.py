@@ -1,10 +1,10 @@
 """Prints the autograd side of the op table: op ids, recorded operations, backward functions, public names."""
 import ast
 from pathlib import Path
-from textwrap import indent
 
-from .check import check
-from .emit import HEAD, ids_text, write_if_changed
+from .check import GUARDS, check
+from .emit import ids_text, write_if_changed
+from .forms import call_functions, forms_text
 from .parse import NAMESPACES, load
 from .scalar import attr_names, forward_kernel, gradient_plan, kernels
 from .stubs import composed_stubs, stub_text
@@ -274,229 +274,56 @@ def gradient_lines(rows, row, p, i, reading):
     return [*lines, f"        pass_grad(n, {i}, {text})"]
 
 
+def row_facts(rows, row):
+    """The initialiser of what a row says about itself, for the engine's table."""
+    pointwise = row.kind == "pointwise"
+    saves = [saves_mask(row, p.name) if pointwise and p.name in row.grad else 0 for p in row.inputs[:3]]
+    kernel, kinds, guard = -1, 0, 0
+    if pointwise:
+        kernel = [k.name for k in kernels(rows)].index(forward_kernel(row).name)
+        counted = [row.promote] if row.promote in slots(row) else [p.name for p in row.inputs if p.type != "mask"]
+        kinds = sum(1 << i for i, p in enumerate(row.inputs) if p.name in counted)
+        kinds |= 8 if row.promote == "number" else 0
+        kinds |= sum(16 << i for i, p in enumerate(row.inputs) if p.type == "mask")
+        guard = sum(1 << GUARDS.index(word) for word in set((row.guard or "").split()))
+    out_bool, out_real = (int(pointwise and row.out == word) for word in ("bool", "real"))
+    alike, rowmajor = int(row.promote == "alike"), int(pointwise and row.layout == "contiguous")
+    numbers = ", ".join(map(str, (kinds, out_bool, out_real, guard, alike, rowmajor)))
+    return f'    {{"{row.node}", {kernel}, {{{", ".join(map(str, saves + [0] * (4 - len(saves))))}}}, {numbers}}},'
+
+
+def facts_text(rows):
+    """rows_table.h: a C table, since filling OPS by statements would be a tenth of the engine's code."""
+    lines = ["/* Printed by opgen from the op table; edit the rows in optable instead. */", "#include <stdint.h>", "",
+             "struct row_facts {", "    const char *name;", "    int kernel;",
+             "    uint8_t saves[4], kinds, out_bool, out_real, guard, alike, rowmajor;", "};", "",
+             "static const struct row_facts row_facts[] = {"]
+    return "\n".join([*lines, *(row_facts(rows, r) for r in rows.values()), "};", ""])
+
+
 def table_text(rows):
-    """The function that fills OPS."""
-    lines = ["cdef int fill_table() except -1:"]
-    for row in rows.values():
-        o = f"OPS[{op_id(row)}]"
-        lines.append(f'    {o}.name = b"{row.node}"')
-        lines.append(f"    {o}.id = {op_id(row)}")
-        if row.kind == "pointwise":
-            lines.append(f"    {o}.row = <Loop*>dispatch.kernel_row({forward_kernel(row).id})")
-        else:
-            lines.append(f"    {o}.row = NO_KERNELS")
-        if row.kind != "tensor":
-            lines.append(f"    {o}.backward = bw_{row.name}")
-        if row.kind == "pointwise":
-            for i, p in enumerate(row.inputs):
-                if p.name in row.grad:
-                    lines.append(f"    {o}.saves[{i}] = {saves_mask(row, p.name)}")
-            counted = [row.promote] if row.promote in slots(row) else [p.name for p in row.inputs if p.type != "mask"]
-            kinds = sum(1 << i for i, p in enumerate(row.inputs) if p.name in counted)
-            kinds |= 8 if row.promote == "number" else 0
-            kinds |= sum(16 << i for i, p in enumerate(row.inputs) if p.type == "mask")
-            lines.append(f"    {o}.kinds = {kinds}")
-            lines.append(f"    {o}.out_bool = {int(row.out == 'bool')}")
-            lines.append(f"    {o}.out_real = {int(row.out == 'real')}")
-            if row.guard:
-                words = " | ".join("GUARD_" + word.upper() for word in row.guard.split())
-                lines.append(f"    {o}.guard = {words}")
-            lines.append(f"    {o}.alike = {int(row.promote == 'alike')}")
-            lines.append(f"    {o}.rowmajor = {int(row.layout == 'contiguous')}")
+    """The functions that OPS points to, and what the engine says when a row has no kernel for a dtype."""
+    bits = "\n".join(f"    GUARD_{word.upper()} = {1 << i}" for i, word in enumerate(GUARDS))
     refusals = ", ".join(f"{op_id(r)}: {r.refusal!r}" for r in rows.values() if r.refusal)
-    lines.insert(0, f"cdef dict REFUSALS = {{{refusals}}}\n\n")
-    return "\n".join([*lines, "    return 0", "", "fill_table()"]) + "\n"
+    forms = {r.name: call_functions(r) for r in rows.values()}
+    lines = ["cdef int fill_functions() except -1:"]
+    for row in rows.values():
+        if row.kind != "tensor":
+            lines.append(f"    OPS[{op_id(row)}].backward = bw_{row.name}")
+        for member, text in forms[row.name]:
+            lines.append(f"    OPS[{op_id(row)}].{member} = {text[: text.index('(')].split()[-1]}")
+    texts = [text for found in forms.values() for _, text in found]
+    head = [f"cdef enum:\n    N_ROWS = {len(rows)}\n{bits}\n", f"cdef dict REFUSALS = {{{refusals}}}\n"]
+    return "\n\n".join([*head, *texts, "\n".join([*lines, "    return 0"]) + "\n"])
 
 
 # ---- public names ---------------------------------------------------------------------------------------------------
-
-def py_param(row, p):
-    """How a parameter stands in a def line.
-
-    All are objects: the conversions below name argument and function in their errors.
-    """
-    name = row.public_name(p)
-    if p.is_tensor and p.default is not None:
-        return f"Tensor {name}={p.default}"
-    return f"object {name}={'REQUIRED' if p.default is None else p.default}"
-
-
-def convert(row, p, x):
-    """The C argument made from the public one."""
-    name = row.public_name(p)
-    where = f'{name}, "{row.name}", "{name}"'
-    match p.type:
-        case "dim":
-            return f"wrap_dim(as_index({where}), {x}.m.ndim)"
-        case "dims" | "axis" | "axes":
-            return f"{p.type}_mask({name}, {x}.m.ndim, \"{row.name}\")"
-        case "int":
-            return f"as_index({where})"
-        case "float" | "number":
-            return f"as_number({where})"
-        case "flag":
-            return f"({name} is not None and as_flag({where}))" if p.default == "None" else f"as_flag({where})"
-        case "str":
-            return f"as_word({where})"
-        case "scalar":
-            return f"as_scalar({where})"
-        case "dtype" | "castto":
-            return f"code_or_none({name})"
-        case "ints":
-            return f"&d_{name}"
-    return name
-
-
-def def_lines(row, name, method):
-    """Head of a public function, the C name of its first input, and what `out` may be (`Row.out_form`)."""
-    first = row.inputs[0]
-    parts, star = [], False
-    for p in row.params:
-        if method and p is first:
-            continue
-        if p.kwonly and not star:
-            parts.append("*")
-            star = True
-        parts.append(py_param(row, p))
-    if row.alpha:
-        parts += ([] if star else ["*"]) + ["object alpha=1"]
-        star = True
-    out = None if method else row.out_form
-    if out:
-        parts += ([] if star else ["*"]) + ["object out=None"]
-    if method:
-        parts.insert(0, "self")
-    lines = [f"def {name}({', '.join(parts)}):", f'    """{row.doc}"""']
-    if not method and first.type == "tn":
-        x, other = row.public_name(first), row.public_name(row.inputs[1])
-        lines.append(f"    cdef Tensor first = as_first({x}, {other}, {op_id(row)}, \"{name}\")")
-    elif not method and first.type != "tensors":
-        x = row.public_name(first)
-        lines.append(f"    cdef Tensor first = as_tensor_arg({x}, \"{name}\", \"{x}\")")
-    for p in row.args:
-        if p.type == "ints":
-            public = row.public_name(p)
-            lines += [f"    cdef Dims d_{public}",
-                      f"    parse_ints({public}, &d_{public}, \"{row.name}\", \"{public}\")"]
-    if out == "out_typed":
-        lines += ["    if out is not None and dtype is None:", "        dtype = dtype_object(as_tensor_arg(out, "
-                  f"\"{row.name}\", \"out\").m.dtype)"]
-    return lines, "self" if method else "first", out
-
-
-def call_text(row, name, x):
-    """Expression of the operation, given public arguments."""
-    values, tensors = [], []
-    for p in row.params:
-        public = row.public_name(p)
-        if not p.is_tensor:
-            values.append(convert(row, p, x))
-            continue
-        if p is row.inputs[0] and p.type != "tensors":
-            text = x
-        elif p.type in ("tn", "n"):
-            check = "as_operand" if p.type == "tn" else "as_single"
-            text = f"{check}({public}, {x}, {op_id(row)}, \"{name}\", \"{public}\")"
-        elif p.default is None and p.type != "tensors":
-            text = f"as_tensor_arg({public}, \"{name}\", \"{public}\")"
-        else:
-            text = public
-        values.append(text)
-        tensors.append(text)
-    return f"op_{row.name}({', '.join(values)})", tensors
-
-
-def public_text(row, name, method, in_place):
-    lines, x, out = def_lines(row, name, method)
-    expression, tensors = call_text(row, name, x)
-    if in_place:
-        body = in_place_lines(row, tensors) if row.fwd else [f"    return in{expression[2:]}"]
-        return "\n".join([*lines, *body]) + "\n"
-    expression = numbered(row, expression)
-    if row.alpha:
-        scaled = f"op_{row.alpha}({tensors[0]}, {tensors[1]}, as_alpha(alpha, {tensors[0]}, {tensors[1]}, \"{name}\"))"
-        lines += ["    if alpha is not ONE and differs_from_one(alpha):", f"        {returned(scaled, out)}"]
-    if row.returns:
-        expression = f'named_results("{row.name}", {expression})'
-    lines.append(f"    {returned(expression, out, len(row.outputs) > 1)}")
-    return "\n".join(lines) + "\n"
-
-
-def numbered(row, expression):
-    """The operation, its node named as the overload of PyTorch's that was called."""
-    if not row.overload:
-        return expression
-    p = row.param(row.overload)
-    given = f"isinstance({row.public_name(p)}, Tensor)" if p.is_tensor else f"{row.public_name(p)} is not None"
-    return f"numbered({expression}, {given})"
-
-
-def returned(expression, out, several=False):
-    if not out:
-        return f"return {expression}"
-    exact = ", True" if out != "out" else ""
-    if several:
-        return f"return {expression} if out is None else deliver({expression}, out{exact})"
-    return f"return {'finish_exact' if exact else 'finish'}({expression}, out)"
-
-
-def in_place_lines(row, tensors):
-    n = len(tensors)
-    padded = tensors[1:] + ["None"] * (3 - n)
-    attrs = attr_names(row)
-    lines = []
-    if attrs:
-        values = [convert(row, row.param(a), "self") for a in attrs]
-        lines += ["    cdef double attr[2]"] + [f"    attr[{i}] = {v}" for i, v in enumerate(values)]
-    if row.alpha:
-        lines += ["    cdef double scale[2]", "    if alpha is not ONE and differs_from_one(alpha):",
-                  f"        b_ = {padded[0]}", f"        scale[0] = as_alpha(alpha, self, b_, \"{row.name}_\")",
-                  f"        return pointwise(OP_{row.alpha.upper()}, 2, self, b_, None, scale, self)"]
-    attr = "attr" if attrs else "NULL"
-    lines.append(f"    return pointwise({op_id(row)}, {n}, self, {', '.join(padded)}, {attr}, self)")
-    return lines
-
-
-def printed(rows):
-    """Rows whose public forms are printed; those of the others are made at import (autograd's rows.py)."""
-    return [r for r in rows.values() if not r.rare]
-
-
-def functions_text(rows):
-    return "\n\n".join(public_text(r, r.name, False, False) for r in printed(rows) if "function" in r.api)
-
-
-def methods_text(rows):
-    parts = [public_text(r, r.name, True, False) for r in printed(rows) if "method" in r.api]
-    parts += [public_text(r, r.name + "_", True, True) for r in printed(rows) if "inplace" in r.api]
-    return indent("\n".join(parts), "    ")
-
-
-def elsewhere_text(rows):
-    """Functions that modules above or beside the core show: nn.functional, linalg and so on."""
-    places = {"nn", *NAMESPACES}
-    return "\n\n".join(public_text(r, r.name, False, False) for r in printed(rows) if places & set(r.api))
-
-
-def rare_forms(rows):
-    """What rows.py makes public forms from: op id, name, one flag an input (may it be a number?), places, docstring."""
-    found = []
-    for row in rows.values():
-        if row.rare and row.api:
-            if row.args or len(row.inputs) > 2 or row.py or row.kind != "pointwise":
-                row.fail("a public rare row is pointwise, of one or two inputs under their usual names: "
-                         "wrap this one in a composition")
-            op = list(rows).index(row.name) + 1
-            found.append((op, row.name, tuple(p.type == "tn" for p in row.inputs), row.api, row.doc))
-    return found
-
 
 def public_names(rows):
     places = {place: {r.name.removeprefix(place + "_"): r.name for r in rows.values() if place in r.api}
               for place in NAMESPACES}
     aliases = [(alias, row.name) for row in rows.values() for alias in row.alias]
-    return (f"GENERATED_FUNCTIONS = {[r.name for r in printed(rows) if 'function' in r.api]!r}\n"
-            f"GENERATED_RARE = {rare_forms(rows)!r}\n"
+    return (f"GENERATED_FUNCTIONS = {[r.name for r in rows.values() if 'function' in r.api]!r}\n"
             f"GENERATED_ALIASES = {aliases!r}      # further name, name\n"
             f"GENERATED_PLACES = {places!r}      # module -> public name -> name here\n"
             f"GENERATED_RETURNS = {({r.name: tuple(r.returns.split()) for r in rows.values() if r.returns})!r}\n")
@@ -507,7 +334,6 @@ def public_names(rows):
 def ops_text(rows, helpers):
     ids = "\n".join(f"    {op_id(r)} = {i}" for i, r in enumerate(rows.values(), 1))
     parts = [ids_text(kernels(rows)), f"cdef enum:\n{ids}\n",
-             "cdef Loop NO_KERNELS[N_DTYPES]\nmemset(NO_KERNELS, 0, sizeof(NO_KERNELS))\n",
              f"ROW_NAMES = {tuple(rows)!r}\n",
              f"SAVED_FIELDS = {';'.join(filter(None, map(saved_fields, rows.values())))!r}\n"]
     parts += [op_text(r) for r in rows.values() if r.kind in ("pointwise", "kernel", "into", "view")]
@@ -534,13 +360,12 @@ def write_autograd(out_dir, source_dir):
     check(rows)
     source = Path(source_dir)
     helpers = helper_signatures(formulas(source))
-    tensor_class = (source / "tensor.pxi.in").read_text()
     out = Path(out_dir)
     out.mkdir(parents=True, exist_ok=True)
     files = {
         "ops.pxi": ops_text(rows, helpers),
-        "functions.pxi": "\n\n".join([HEAD, functions_text(rows), elsewhere_text(rows)]),
-        "tensor_class.pxi": HEAD + tensor_class.replace("    # generated: methods\n", methods_text(rows)),
+        "rows_table.h": facts_text(rows),
+        "forms_table.h": forms_text(rows),
         "_core.pyi": stub_text(rows, (source / "_core.pyi.in").read_text(), composed_stubs(source / "composed")),
     }
     return [write_if_changed(out / name, text) for name, text in files.items()]

@@ -1,0 +1,351 @@
+# cygrad.autograd._forms: the public forms of the op table's rows (functions, methods, in-place methods). One function serves all:
+# it binds what was given to a form's parameters, converts each by its kind, and calls the operation. May use: _core.
+# Functions become _core's, methods Tensor's, so that users find both where they expect them.
+# distutils: language = c
+from cpython.object cimport PyObject, PyTypeObject
+from cpython.ref cimport Py_INCREF
+from libc.stdint cimport int8_t, int16_t, int64_t, uint8_t, uint16_t, uint64_t
+
+from cygrad.storage.core cimport wrap_dim
+from cygrad.autograd._core cimport (
+    Arg, Dims, OPS, Tensor, as_alpha, as_first, as_flag, as_index, as_number, as_operand, as_scalar, as_single, as_tensor_arg,
+    as_word, axes_mask, axis_mask, binary, code_or_none, differs_from_one, dims_mask, finish, finish_exact, numbered, parse_ints,
+    pointwise, unary)
+
+from . import _core
+
+cdef extern from "forms.h":
+    enum:
+        KIND_T, KIND_TN, KIND_N, KIND_MASK, KIND_INDEX, KIND_INT, KIND_FLOAT, KIND_NUMBER, KIND_FLAG, KIND_DIM, KIND_DIMS
+        KIND_AXIS, KIND_AXES, KIND_INTS, KIND_DTYPE, KIND_CASTTO, KIND_STR, KIND_SCALAR
+        MISSING, NONE, NO, YES, NOTHING, NUMBER
+        FUNCTION, METHOD, IN_PLACE
+        EXACT, TYPED, POINTWISE, SEVERAL, NAMED
+        MOST_PARAMS, N_FORMS
+    ctypedef struct Param:
+        const char* text
+        uint8_t kind, usual, keyword
+        int16_t number
+        PyObject* name
+        PyObject* fallback
+        uint8_t ready
+        int64_t bits
+    ctypedef struct Form:
+        const char* text
+        Param* params
+        uint16_t op, alpha
+        uint8_t count, quick, out, flags, positional
+        int8_t overload
+        PyObject* name
+        PyObject* name_
+    ctypedef struct PyMethodDef:
+        const char* ml_name
+    object (*form_call)(Form*, int, PyObject*, PyObject**, Py_ssize_t, PyObject*)
+    Form* forms
+    PyMethodDef* form_functions
+    PyMethodDef* form_methods
+
+cdef extern from "Python.h":
+    Py_ssize_t PyTuple_GET_SIZE(PyObject* t)
+    PyObject* PyTuple_GET_ITEM(PyObject* t, Py_ssize_t i)
+    object PyUnicode_InternFromString(const char* text)
+    int PyModule_AddFunctions(object module, PyMethodDef* functions) except -1
+    object PyDescr_NewMethod(PyTypeObject* type, PyMethodDef* method)
+    bint of_type "PyObject_TypeCheck"(PyObject* v, PyTypeObject* type) noexcept    # as macros of borrowed objects, which count no references
+    bint is_long "PyLong_CheckExact"(PyObject* v) noexcept
+    bint is_float "PyFloat_CheckExact"(PyObject* v) noexcept
+    int64_t long_value "PyLong_AsLongLongAndOverflow"(PyObject* v, int* overflow) noexcept
+    double float_value "PyFloat_AS_DOUBLE"(PyObject* v) noexcept
+
+cdef object deliver = _core.deliver
+cdef object named_results = _core.named_results
+
+
+# ---- what was given --------------------------------------------------------------------------------------------------
+
+cdef int bind(Form* f, int mode, PyObject* self, PyObject** args, Py_ssize_t n, PyObject* names, PyObject** v) except -1:
+    """v: for each parameter what was given for it, or its default, or NULL; borrowed."""
+    cdef int first = mode != FUNCTION, count = f.count - (f.out and first), i, k
+    if n > f.positional - first:
+        raise TypeError(f"{name_of(f, mode)}() takes {f.positional - first} positional argument"
+                        f"{'' if f.positional - first == 1 else 's'} but {n} {'was' if n == 1 else 'were'} given")
+    if first:
+        v[0] = self
+    for i in range(n):
+        v[first + i] = args[i]
+    if names == NULL:
+        for i in range(first + n, count):
+            v[i] = f.params[i].fallback
+        return 0
+    for i in range(first + n, count):
+        v[i] = NULL
+    for i in range(PyTuple_GET_SIZE(names)):
+        k = place_of(f, PyTuple_GET_ITEM(names, i), first, count)
+        if k < 0:
+            raise TypeError(f"{name_of(f, mode)}() got an unexpected keyword argument '{<object>PyTuple_GET_ITEM(names, i)}'")
+        if v[k] != NULL:
+            raise TypeError(f"{name_of(f, mode)}() got multiple values for argument '{<str>f.params[k].name}'")
+        v[k] = args[n + i]
+    for i in range(first + n, count):
+        if v[i] == NULL:
+            v[i] = f.params[i].fallback
+    return 0
+
+
+cdef object given(Form* f, int mode, PyObject** v, int i):
+    """What stands for a parameter; TypeError where nothing does. Asked in order: a wrong argument is told before a missing one."""
+    if v[i] == NULL:
+        raise TypeError(f'{name_of(f, mode)}() missing 1 required positional argument: "{<str>f.params[i].name}"')
+    return <object>v[i]
+
+
+cdef int place_of(Form* f, PyObject* name, int first, int count) except -2:
+    """The parameter of this name, or -1. Names in a call are interned, so that nearly always their addresses are equal."""
+    cdef int i
+    for i in range(first, count):
+        if f.params[i].name == name:
+            return i
+    for i in range(first, count):
+        if <str>f.params[i].name == <object>name:
+            return i
+    return -1
+
+
+cdef str name_of(Form* f, int mode):
+    return <str>(f.name_ if mode == IN_PLACE else f.name)
+
+
+# ---- conversions -----------------------------------------------------------------------------------------------------
+
+cdef bint is_tensor(int kind) noexcept:
+    return kind <= KIND_INDEX
+
+
+cdef inline uint64_t every(int ndim) noexcept:
+    return (<uint64_t>1 << ndim) - 1 if ndim < 64 else ~<uint64_t>0
+
+
+cdef inline bint convert_usual(Param* p, PyObject* v, int ndim, Arg* a) noexcept:
+    """Fills `a` from what is given most of the time; False where that is to be looked at more closely, by `convert`."""
+    cdef int kind = p.kind, overflow = 0
+    cdef int64_t k
+    if kind <= KIND_TN or kind == KIND_MASK or kind == KIND_INDEX:
+        a.o = v
+        return of_type(v, <PyTypeObject*>Tensor)
+    if kind == KIND_FLAG:
+        a.i = v == <PyObject*>True
+        return a.i or v == <PyObject*>False
+    if v == <PyObject*>None:
+        a.i = -1
+        if KIND_DIMS <= kind <= KIND_AXES:
+            a.m = every(ndim)
+            return True
+        return kind == KIND_DTYPE or kind == KIND_CASTTO
+    if is_long(v):
+        k = long_value(v, &overflow)
+        if overflow:
+            return False
+        if kind == KIND_INT:
+            a.i = k
+            return True
+        if k < 0:
+            k += ndim
+        if kind == KIND_DIM:
+            a.i = k
+            return 0 <= k < ndim
+        a.m = <uint64_t>1 << (k & 63)
+        return KIND_DIMS <= kind <= KIND_AXES and 0 <= k < ndim
+    a.f = float_value(v) if is_float(v) else 0
+    return (kind == KIND_FLOAT or kind == KIND_NUMBER) and is_float(v)
+
+
+cdef object convert(Form* f, int mode, int i, object v, Tensor x, Arg* a, Dims* d):
+    """Fills `a` from any value for parameter i; returns the object that it holds, where that is one, else None. x: the first input."""
+    cdef Param* p = &f.params[i]
+    cdef int kind = p.kind, ndim = x.m.ndim
+    cdef str arg = <str>p.name, name = name_of(f, mode)
+    if kind == KIND_T or kind == KIND_MASK or kind == KIND_INDEX:
+        return as_tensor_arg(v, name, arg)
+    if kind == KIND_TN:
+        return as_operand(v, x, f.op, name, arg)
+    if kind == KIND_N:
+        return as_single(v, x, f.op, name, arg)
+    if kind == KIND_SCALAR:
+        return as_scalar(v, name, arg)
+    if kind == KIND_STR:
+        return as_word(v, name, arg)
+    if kind == KIND_DIM:
+        a.i = wrap_dim(as_index(v, name, arg), ndim)
+    elif kind == KIND_INT:
+        a.i = as_index(v, name, arg)
+    elif kind == KIND_FLAG:
+        a.i = (v is not None or p.usual != NONE) and as_flag(v, name, arg)
+    elif kind == KIND_DTYPE or kind == KIND_CASTTO:
+        a.i = code_or_none(v)
+    elif kind == KIND_DIMS:
+        a.m = dims_mask(v, ndim, name)
+    elif kind == KIND_AXIS:
+        a.m = axis_mask(v, ndim, name)
+    elif kind == KIND_AXES:
+        a.m = axes_mask(v, ndim, name)
+    elif kind == KIND_INTS:
+        parse_ints(v, d, name, arg)
+        a.d = d
+    else:
+        a.f = as_number(v, name, arg)
+    return None
+
+
+cdef int dtype_of_out(Form* f, PyObject** v, Arg* a) except -1:
+    """The default of `dtype` where `out` is given."""
+    cdef int i
+    for i in range(f.count):
+        if f.params[i].kind == KIND_DTYPE and <object>v[i] is None:
+            a[i].i = as_tensor_arg(<object>v[f.count - 1], <str>f.name, "out").m.dtype
+    return 0
+
+
+# ---- calls -----------------------------------------------------------------------------------------------------------
+
+cdef object run_form(Form* f, int mode, PyObject* self, PyObject** args, Py_ssize_t n, PyObject* names):
+    """A call of one form."""
+    cdef PyObject* v[MOST_PARAMS]
+    cdef Arg a[MOST_PARAMS]
+    cdef Dims d
+    cdef Param* p
+    cdef Tensor x
+    cdef object held = None           # what conversions made, as (earlier, last)
+    cdef int i, count = f.count - f.out - (f.alpha != 0)
+    if names == NULL and f.quick and n + (mode != FUNCTION) == f.quick:
+        x = <Tensor>(args[0] if mode == FUNCTION else self)
+        if of_type(<PyObject*>x, <PyTypeObject*>Tensor):
+            return run_quick(f, mode, x, args[n - 1] if f.quick == 2 else NULL)
+    bind(f, mode, self, args, n, names, v)
+    x = <Tensor>v[0] if v[0] != NULL and of_type(v[0], <PyTypeObject*>Tensor) else first_input(f, mode, v)
+    a[0].o = <PyObject*>x
+    for i in range(1, count):
+        p = &f.params[i]
+        if v[i] == p.fallback and p.ready:
+            a[i].i = p.bits if p.ready == 1 else <int64_t>every(x.m.ndim)
+        elif v[i] == NULL or not convert_usual(p, v[i], x.m.ndim, &a[i]):
+            made = convert(f, mode, i, given(f, mode, v, i), x, &a[i], &d)
+            if made is not None:
+                a[i].o = <PyObject*>made
+                if a[i].o != v[i]:
+                    held = made if held is None else (held, made)
+    if f.flags & TYPED and mode == FUNCTION and v[f.count - 1] != <PyObject*>None:
+        dtype_of_out(f, v, a)
+    if f.flags & POINTWISE:
+        made = run_loop(f, mode, count, v, a)
+    else:
+        made = OPS[f.op].write(a) if mode == IN_PLACE else OPS[f.op].call(a)
+    if mode == IN_PLACE:
+        return made
+    i = f.overload
+    if i >= 0:
+        numbered(<Tensor>made, of_type(v[i], <PyTypeObject*>Tensor) if is_tensor(f.params[i].kind) else v[i] != <PyObject*>None)
+    if not f.flags & NAMED and (mode == METHOD or not f.out or v[f.count - 1] == <PyObject*>None):
+        return made
+    return handed(f, mode, v, made)
+
+
+cdef Tensor first_input(Form* f, int mode, PyObject** v):
+    """The first input where it is no tensor: a number beside one, or refused."""
+    if f.params[0].kind == KIND_TN:
+        return as_first(given(f, mode, v, 0), given(f, mode, v, 1), f.op, name_of(f, mode))
+    return as_tensor_arg(given(f, mode, v, 0), name_of(f, mode), <str>f.params[0].name)
+
+
+cdef object run_quick(Form* f, int mode, Tensor x, PyObject* second):
+    """One or two tensors (or a number for the second), nothing else given."""
+    cdef Tensor b = None
+    if second != NULL:
+        if isinstance(<object>second, Tensor):
+            b = <Tensor>second
+        elif f.params[1].kind == KIND_TN:
+            b = as_operand(<object>second, x, f.op, name_of(f, mode), <str>f.params[1].name)
+        else:
+            b = as_tensor_arg(<object>second, name_of(f, mode), <str>f.params[1].name)
+    if mode == IN_PLACE:
+        return pointwise(f.op, f.quick, x, b, None, NULL, x)
+    return unary(f.op, x) if b is None else binary(f.op, x, b)
+
+
+cdef object run_loop(Form* f, int mode, int count, PyObject** v, Arg* a):
+    """A pointwise row: tensors apart from scalar arguments, and `alpha`."""
+    cdef double attr[2]
+    cdef Tensor x = <Tensor>a[0].o, b = None, c = None, target = x if mode == IN_PLACE else None
+    cdef int i, inputs = 1, attrs = 0, op = f.op
+    for i in range(1, count):
+        if not is_tensor(f.params[i].kind):
+            attr[attrs] = a[i].i if f.params[i].kind == KIND_INT else a[i].f
+            attrs += 1
+        elif inputs == 1:
+            b = <Tensor>a[i].o
+            inputs = 2
+        else:
+            c = <Tensor>a[i].o
+            inputs = 3
+    if f.alpha and differs_from_one(<object>v[count]):
+        attr[0] = as_alpha(<object>v[count], x, b, name_of(f, mode))
+        attrs = 1
+        op = f.alpha
+    if target is None and not attrs and inputs < 3:
+        return unary(op, x) if inputs == 1 else binary(op, x, b)
+    return pointwise(op, inputs, x, b, c, attr if attrs else NULL, target)
+
+
+cdef object handed(Form* f, int mode, PyObject** v, object result):
+    """The result as the user gets it: in a named tuple, in `out`."""
+    cdef object out = <object>v[f.count - 1] if f.out and mode == FUNCTION else None
+    if f.flags & NAMED:
+        result = named_results(<str>f.name, result)
+    if out is None:
+        return result
+    if f.flags & SEVERAL:
+        return deliver(result, out, f.flags & EXACT)
+    return finish_exact(<Tensor>result, out) if f.flags & EXACT else finish(<Tensor>result, out)
+
+
+# ---- at import -------------------------------------------------------------------------------------------------------
+
+cdef PyObject* kept(object v) noexcept:
+    """v, for as long as the process lives."""
+    Py_INCREF(v)
+    return <PyObject*>v
+
+
+cdef int fill_forms() except -1:
+    """Names, and defaults as objects."""
+    cdef int i, k
+    cdef Param* p
+    cdef Arg a
+    cdef object usual
+    for i in range(N_FORMS):
+        forms[i].name = kept(PyUnicode_InternFromString(forms[i].text))
+        forms[i].name_ = kept(<str>forms[i].name + "_")
+        for k in range(forms[i].count):
+            p = &forms[i].params[k]
+            p.name = kept(PyUnicode_InternFromString(p.text))
+            usual = p.number if p.usual == NUMBER else () if p.usual == NOTHING else None if p.usual == NONE else p.usual == YES
+            p.fallback = NULL if p.usual == MISSING else kept(usual)
+            if KIND_DIMS <= p.kind <= KIND_AXES and (p.usual == NONE or (p.usual == NOTHING and p.kind == KIND_DIMS)):
+                p.ready = 2
+            elif p.kind != KIND_DIM and p.fallback != NULL and convert_usual(p, p.fallback, 0, &a):
+                p.ready = 1
+                p.bits = a.i
+    return 0
+
+
+def install():
+    """Gives the functions to _core and the methods to Tensor; once, at import."""
+    cdef PyMethodDef* d = form_methods
+    cdef dict methods = {}
+    fill_forms()
+    global form_call
+    form_call = run_form
+    PyModule_AddFunctions(_core, form_functions)
+    while d.ml_name != NULL:
+        methods[d.ml_name.decode()] = PyDescr_NewMethod(<PyTypeObject*>Tensor, d)
+        d += 1
+    _core.add_methods(methods)
