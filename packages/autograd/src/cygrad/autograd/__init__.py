@@ -8,12 +8,14 @@ from .anomaly_mode import detect_anomaly, set_detect_anomaly
 from .function import Function, FunctionCtx
 from .grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled, set_multithreading_enabled
 from .nan import NanError, find_nan
+from .strict_mode import StrictError, is_strict_enabled, set_strict, strict
 from .tracing import trace_lines
 from .variable import Variable
 
-__all__ = ["Function", "FunctionCtx", "NanError", "Variable", "anomaly_mode", "backward", "detect_anomaly",
-           "enable_grad", "find_nan", "function", "grad", "grad_mode", "gradcheck", "gradgradcheck", "graph", "inference_mode",
-           "no_grad", "rows", "set_detect_anomaly", "set_grad_enabled", "set_multithreading_enabled", "trace_lines"]
+__all__ = ["Function", "FunctionCtx", "NanError", "StrictError", "Variable", "anomaly_mode", "backward",
+           "detect_anomaly", "enable_grad", "find_nan", "function", "grad", "grad_mode", "gradcheck",
+           "gradgradcheck", "graph", "inference_mode", "is_strict_enabled", "no_grad", "rows", "set_detect_anomaly",
+           "set_grad_enabled", "set_multithreading_enabled", "set_strict", "strict", "trace_lines"]
 
 
 def _sequence(value, name):

@@ -113,6 +113,7 @@ cdef int backward_call(list tensors, list grads, object retain, object create, o
         roots = root_list(tensors, grads, on)
         grads.clear()
         run_pass(roots, keep, on, None, False)
+        check_done()
         return 0
     wanted_inputs = [inputs] if isinstance(inputs, Tensor) or hasattr(inputs, "node") else list(inputs)
     if not wanted_inputs:

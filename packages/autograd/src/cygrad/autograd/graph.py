@@ -6,9 +6,11 @@ from typing import NamedTuple
 
 from . import _core
 from ._core import Node, RemovableHandle, increment_version
+from .saved_report import SavedTensors, saved_tensors
 
-__all__ = ["GradientEdge", "Node", "RemovableHandle", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks",
-           "get_gradient_edge", "increment_version", "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks"]
+__all__ = ["GradientEdge", "Node", "RemovableHandle", "SavedTensors", "allow_mutation_on_saved_tensors",
+           "disable_saved_tensors_hooks", "get_gradient_edge", "increment_version", "register_multi_grad_hook",
+           "save_on_cpu", "saved_tensors", "saved_tensors_hooks"]
 
 
 class GradientEdge(NamedTuple):

@@ -2,15 +2,21 @@
 # Everything here is cold: a bit of the mode word leads to it, and pointwise operations leave their fast paths for any such bit.
 
 cdef object nan_found = None           # called with what gave NaN; it raises or takes note. See nan.py
-cdef object leaf_used = None           # called with a leaf that strict mode saw used. See strict.py
-cdef object accident = None            # called with (kind, message), raises unless that kind is allowed. See strict.py
+cdef object leaf_used = None           # called with a leaf that strict mode saw used. See strict_mode.py
+cdef object accident = None            # called with (kind, message), raises unless that kind is allowed. See strict_mode.py
+cdef object backward_done = None       # called in strict mode when a pass has accumulated
 
 
-def _set_observers(nan=None, used=None, refuse=None):
-    global nan_found, leaf_used, accident
+def _set_observers(nan=None, used=None, refuse=None, done=None):
+    global nan_found, leaf_used, accident, backward_done
     nan_found = nan or nan_found
     leaf_used = used or leaf_used
     accident = refuse or accident
+    backward_done = done or backward_done
+
+
+def _strict_bit():
+    return cyg_mode & MODE_STRICT != 0
 
 
 def _mode_bits(int mask, int bits):
@@ -110,6 +116,43 @@ def _line_of(Node n):
     return None if n.x is None else n.x.line
 
 
+def _memory_of(Tensor t):
+    """(storage, its bytes): equal storages are one memory."""
+    return <size_t><void*>t.mem, t.mem.nbytes
+
+
+def _kept_by(Node n):
+    """(name, value, packed) of all that a node keeps for its backward: tensors, or what a pack hook made of them."""
+    cdef list found = []
+    cdef dict names
+    if n.op.id == OP_FUNCTION:
+        for i, (value, _, _) in enumerate((<FunctionCtx>n).kept or ()):
+            add_kept(found, str(i), value)
+        for name, value in getattr(n, "__dict__", {}).items():
+            add_kept(found, f"ctx.{name}", value)
+        return found
+    names = {field: name for name, field in fields_of(n)}
+    for slot, t in enumerate((n.s0, n.s1, n.s2, n.s3)):
+        if t is None and n.x is not None and n.x.packed is not None:
+            t = n.x.packed.get(slot)
+        add_kept(found, names.get(str(slot), "result" if slot == SLOT_OUT else f"input {slot}"), t)
+    add_kept(found, names.get("r", "rest"), n.rest)
+    return found
+
+
+cdef int add_kept(list found, str name, value) except -1:
+    if isinstance(value, Tensor):
+        found.append((name, value, False))
+    elif isinstance(value, Packed):
+        found.append((name, (<Packed>value).value, True))
+    elif isinstance(value, Node):            # CopySlices keeps the node that wrote
+        found += [(f"{node_name(<Node>value)}.{part}", v, packed) for part, v, packed in _kept_by(<Node>value)]
+    elif isinstance(value, (list, tuple)):
+        for each in value:
+            add_kept(found, name, each)
+    return 0
+
+
 cdef bint own_function(Node n):
     """Whether n's backward is cygrad's code: a formula, whose parts are not looked at one by one."""
     return n.op.id != OP_FUNCTION or (<FunctionCtx>n).owner.__module__.startswith("cygrad.")
@@ -127,6 +170,18 @@ cdef int refuse(str kind, str message) except -1:
     """Raises StrictError, unless this kind of accident is allowed here."""
     accident(kind, message)
     return 0
+
+
+cdef int check_done() except -1:
+    """A pass has accumulated its gradients."""
+    if cyg_mode & MODE_STRICT:
+        backward_done()
+    return 0
+
+
+def _storage_owners(Tensor t):
+    """How many objects hold t's memory."""
+    return (<PyObject*>t.mem).ob_refcnt
 
 
 cdef int check_broadcast(const OpInfo* o, int nd, const int64_t* sizes, tuple operands) except -1:
@@ -154,11 +209,14 @@ cdef int check_broadcast(const OpInfo* o, int nd, const int64_t* sizes, tuple op
 
 
 cdef bint called_by_user():
-    """Whether the innermost Python code that runs is not cygrad's."""
+    """Whether the innermost Python code that runs is not cygrad's, but for the public forms of rare rows."""
     try:
-        return not own_frame(_sys._getframe(0))
+        frame = _sys._getframe(0)
     except ValueError:
         return True
+    while frame is not None and frame.f_globals.get("__name__") == "cygrad.autograd.rows":
+        frame = frame.f_back
+    return frame is None or not own_frame(frame)
 
 
 cdef bint narrower(int code, int than) noexcept:

@@ -1,4 +1,4 @@
-"""Tools around tensors and graphs: gradient checks, pictures of graphs and storages.
+"""Tools around tensors and graphs: gradient checks, pictures of graphs and storages, helps to find mistakes.
 
 Everything is loaded when it is first asked for, so that importing this package costs nothing.
 """
@@ -9,7 +9,7 @@ from cygrad.storage.parts import require
 
 require("autograd")
 
-__all__ = ["gradcheck", "graph", "show_storage", "storage_picture"]
+__all__ = ["find_nan", "gradcheck", "graph", "saved_tensors", "show_storage", "storage_picture", "strict"]
 
 _MODULES = ("gradcheck", "graph", "storage_picture")
 
@@ -19,6 +19,10 @@ def __getattr__(name):
         return import_module("." + name, __name__)
     if name == "show_storage":
         return import_module(".storage_picture", __name__).show_storage
+    if name in ("find_nan", "strict"):
+        return getattr(import_module("cygrad.autograd"), name)
+    if name == "saved_tensors":
+        return import_module("cygrad.autograd.graph").saved_tensors
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

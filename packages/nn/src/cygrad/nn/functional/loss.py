@@ -7,6 +7,7 @@ import warnings
 
 from cygrad import Tensor, full_like
 from cygrad.autograd._core import row_call
+from cygrad.autograd.strict_mode import is_strict_enabled, refuse
 from cygrad.nn.functional.activation import logsigmoid
 from cygrad.nn.functional.checks import reduced, reduction_of, require_tensor
 
@@ -28,6 +29,12 @@ def _warn_of_broadcast(name: str, input: Tensor, target: Tensor) -> None:
     require_tensor(name, "input", input)
     require_tensor(name, "target", target)
     if target.shape != input.shape:
+        if is_strict_enabled():
+            refuse(
+                "broadcast",
+                f"{name}: the target has shape {list(target.shape)}, the input {list(input.shape)}. Broadcast against "
+                "each other they give a loss of other pairs than are meant: reshape() or squeeze() one of them.",
+            )
         warnings.warn(
             f"{name}: the target has shape {target.shape}, the input {input.shape}; they are broadcast against each "
             "other, which is rarely what is meant",
