@@ -259,12 +259,25 @@ def test_outputs_are_tensors():
         gradcheck(lambda x: (x, 2.0), (matrix(2),))
 
 
-@pytest.mark.parametrize("option", ["check_forward_ad", "check_batched_grad", "check_batched_forward_grad"])
+@pytest.mark.parametrize("option", ["check_forward_ad", "check_batched_forward_grad"])
 def test_what_is_not_available_is_refused(option):
     with pytest.raises(NotImplementedError, match=option):
         gradcheck(lambda x: x, (matrix(2),), **{option: True})
     with pytest.raises(NotImplementedError, match="check_fwd_over_rev"):
         gradgradcheck(lambda x: x, (matrix(2),), check_fwd_over_rev=True)
+
+
+def test_backward_for_several_gradients_at_once():
+    assert gradcheck(lambda x, y: (x.sin() * y, x.sum()), (matrix(2, 3), matrix(3)), check_batched_grad=True)
+    assert gradgradcheck(lambda x, y: (x.sin() * y, x.sum()), (matrix(2, 3), matrix(3)), check_batched_grad=True)
+    reads = function(lambda x: x * 2, lambda g, x: g * 2 if g.sum().item() < 1e9 else g)
+    assert gradcheck(reads, (matrix(3),))
+    with pytest.raises(GradcheckError, match=r"output 0 cannot be batched.*item"):
+        gradcheck(reads, (matrix(3),), check_batched_grad=True)
+    depends = function(lambda x: x * 2, lambda g, x: g * (3 if torch.autograd._core.is_batched(g) else 2))
+    assert gradcheck(depends, (matrix(3),))
+    with pytest.raises(GradcheckError, match="input 0 from output 0 is another one"):
+        gradcheck(depends, (matrix(3),), check_batched_grad=True)
 
 
 @pytest.mark.parametrize("copes", [True, False])

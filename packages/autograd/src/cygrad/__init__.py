@@ -42,7 +42,8 @@ _FROM_NN = frozenset((
 
 
 def __getattr__(name):
-    if name in ("array_api", "fft", "linalg", "return_types", "signal", "special"):     # imported when first asked for
+    # imported when first asked for
+    if name in ("array_api", "fft", "func", "linalg", "return_types", "signal", "special"):
         from importlib import import_module
 
         return import_module("." + name, __name__)
@@ -62,6 +63,10 @@ def __getattr__(name):
 
         __getattr__("nn")               # or the error that says how to install it
         return getattr(import_module(".nn.toplevel", __name__), name)
+    if name == "vmap":
+        from .func import vmap
+
+        return vmap
     if name in ("complex32", "chalf"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}: complex32 is not supported, complex64 is")
     if name == "__version__":

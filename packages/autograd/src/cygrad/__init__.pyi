@@ -14,6 +14,7 @@ from cygrad.storage.typed import TypedStorage as TypedStorage
 from . import array_api as array_api
 from . import autograd as autograd
 from . import fft as fft
+from . import func as func
 from . import linalg as linalg
 from . import nn as nn
 from . import optim as optim
@@ -29,6 +30,7 @@ from .autograd import enable_grad as enable_grad
 from .autograd import no_grad as no_grad
 from .autograd import set_grad_enabled as set_grad_enabled
 from .autograd._core import *
+from .func import vmap as vmap
 from .autograd.composed import *
 from .autograd.interop import asarray as asarray
 from .autograd.interop import from_dlpack as from_dlpack

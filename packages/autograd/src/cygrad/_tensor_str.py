@@ -98,6 +98,17 @@ def printoptions(**kwargs):
         _options = before
 
 
+def _batched(t):
+    """A tensor of vmap: all examples of the innermost level."""
+    from textwrap import indent
+
+    from cygrad.autograd._core import batch_out, levels_of
+
+    level = levels_of(t)[-1]
+    whole = tensor_str(batch_out(t.detach(), level, 0))
+    return f"BatchedTensor(lvl={level.depth}, bdim=0, value=\n{indent(whole, '    ')}\n)"
+
+
 def tensor_str(t):
     """Return the text that ``repr`` shows for a tensor.
 
@@ -112,6 +123,8 @@ def tensor_str(t):
         The values, then what cannot be seen from them: the size of an empty tensor, a dtype that is not what the
         literal alone would give, and whether the tensor records.
     """
+    if cygrad.autograd._core.is_batched(t):
+        return _batched(t)
     kind = type(t)
     is_param = getattr(kind, "_is_param", False)
     # Parameter and Buffer, which set their mark themselves, print as tensors; what is derived from them does not.

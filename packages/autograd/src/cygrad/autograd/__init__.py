@@ -78,6 +78,9 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
         Weights, one of each output's shape; None for outputs of one element.
     retain_graph, create_graph : bool
         As for ``Tensor.backward``.
+    is_grads_batched : bool
+        `grad_outputs` have one more dimension in front, and so have the results: a gradient for each row, all
+        computed at once.
     allow_unused : bool, optional
         Gives None for an input that the outputs do not depend on, instead of an error.
     materialize_grads : bool
@@ -88,9 +91,6 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     RuntimeError
         An input is not part of the graph; see also `backward`.
     """
-    if is_grads_batched:
-        raise NotImplementedError("grad(is_grads_batched=True) needs vmap, which this version does not have: call grad "
-                                  "once for each row")
     if materialize_grads:
         if allow_unused is False:
             raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: "
@@ -101,13 +101,35 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     if not inputs:
         raise RuntimeError("`inputs` of grad() cannot be empty: name at least one tensor")
     weights = _gradients(grad_outputs, outputs, "grad_outputs")
-    result = run_grad(outputs, inputs, weights, retain_graph, create_graph, bool(allow_unused))
+    if is_grads_batched:
+        result = _batched_gradients(outputs, inputs, weights, retain_graph, create_graph, bool(allow_unused))
+    else:
+        result = run_grad(outputs, inputs, weights, retain_graph, create_graph, bool(allow_unused))
     if materialize_grads:
         from ._core import zeros_like
 
         pairs = zip(result, inputs, strict=True)
         result = tuple(zeros_like(x, requires_grad=True) if g is None else g for g, x in pairs)
     return result
+
+
+def _batched_gradients(outputs, inputs, weights, *options):
+    """run_grad for each row of the weights at once."""
+    from cygrad.func import vmap
+
+    if any(w is None for w in weights):
+        raise RuntimeError("grad(is_grads_batched=True) wants a gradient for each output in grad_outputs, got None")
+    unused = []
+
+    def rows(*weights):
+        found = run_grad(outputs, inputs, weights, *options)
+        unused[:] = [g is None for g in found]
+        return tuple(g for g in found if g is not None)
+
+    if not weights:
+        return run_grad(outputs, inputs, weights, *options)
+    found = iter(vmap(rows, randomness="same")(*weights))
+    return tuple(None if missing else next(found) for missing in unused)
 
 
 def __getattr__(name):

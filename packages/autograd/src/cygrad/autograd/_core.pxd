@@ -25,6 +25,7 @@ cdef enum:                     # Tensor.creation, why an in-place write through 
     VIEW_MULTI = 2             # one of several outputs of one call (unbind, split)
     VIEW_FUNCTION = 3          # returned by a custom Function
     VIEW_INFERENCE = 4         # made in inference mode
+    VIEW_EXAMPLE = 5           # made by vmap from a tensor outside of it, or the other way round
 
 cdef enum:
     READS_VALUES = 3           # bits of OpInfo.guard (GUARD_..., from opgen/check.py) that read integers before the loop
@@ -67,6 +68,7 @@ cdef class Extra:
     # owned by one Tensor; GC
     cdef dict hooks            # register_hook on a leaf
     cdef dict after            # register_post_accumulate_grad_hook
+    cdef object batch          # None, or the Batch of a batched tensor
 
 cdef class Tensor:
     # owned by Python; freelist; GC; trashcan. Subclassed by Parameter.
@@ -119,6 +121,7 @@ cdef class NodeExtra:
     cdef object owned          # the block behind osizes; the LeafLink of an AccumulateGrad
     cdef object line           # where the user's program made the node, if lines are kept (trace.pxi)
     cdef dict packed           # slot -> Packed, of what saved_tensors_hooks took
+    cdef tuple levels          # of vmap, in which the outputs vary; None outside of vmap
 
 cdef Tensor tensor_new()                                   # empty: the caller fills m, then gives it its memory by adopt
 cdef int adopt(Tensor y, Storage s) except -1              # y, whose m is filled, lives in s; nothing else may set y.mem

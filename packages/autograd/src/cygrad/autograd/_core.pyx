@@ -55,6 +55,7 @@ include "promotion.pxi"   # dtype of a result
 include "opcall.pxi"      # running and recording pointwise operations
 include "numbers.pxi"     # Python numbers as operands
 include "view.pxi"        # views, and in-place writes through them
+include "batch.pxi"       # tensors of vmap: one example that stands for a batch
 include "ops.pxi"         # generated: op ids, op_NAME functions, backward functions, the OpInfo table
 include "table.pxi"       # filled from what the op table says
 from cygrad.storage import dispatch as _dispatch
@@ -69,6 +70,7 @@ include "formulas_complex.pxi"  # gradients of complex numbers
 include "formulas_index.pxi"
 include "slices.pxi"      # gradients of views and of writes through them
 include "accumulate.pxi"  # where gradients meet
+include "batching.pxi"    # operations on batched tensors that need rules of their own
 include "engine.pxi"      # backward passes
 include "anomaly.pxi"     # where nodes were made, and what a failing backward says
 include "hooks.pxi"       # what users attached to nodes

@@ -57,7 +57,7 @@ cdef Tensor laid_as(Tensor g, const Meta* like):
     """A copy of g in the layout that `lies_as` asks for, recorded as clone()."""
     cdef Tensor y
     cdef Node n
-    if g.m.ndim != like.ndim or not meta_same_shape(&g.m, <Meta*>like):
+    if g.m.ndim != like.ndim or not meta_same_shape(&g.m, <Meta*>like) or g.flags & BATCHED:
         return op_clone(g)               # a hook gave the leaf another shape
     y = tensor_new()
     meta_dense_like(&y.m, like, g.m.dtype)
@@ -79,7 +79,8 @@ cdef Tensor added(Tensor have, Tensor g):
     cdef Meta* ms[3]
     cdef Iter it
     cdef Loop f = OPS[OP_ADD].row[have.m.dtype]
-    if f == NULL or g.m.dtype != have.m.dtype or have.mem.readonly or has_internal_overlap(&have.m):
+    if (f == NULL or g.m.dtype != have.m.dtype or have.mem.readonly or has_internal_overlap(&have.m)
+            or any_batched(have, g, None)):
         return op_add(have, g)
     before_write(have)
     ms[0] = &have.m

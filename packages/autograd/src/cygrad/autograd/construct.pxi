@@ -273,6 +273,8 @@ def tensor(data=REQUIRED, *, dtype=None, device=None, requires_grad=False):
         return finish_new(y, check_new(None, requires_grad, y.m.dtype, "tensor"))
     code = src.m.dtype if code < 0 else code
     on = check_new(None, requires_grad, code, "tensor")
+    if src.flags & BATCHED:
+        return finish_new(op_clone(cast_data(alias_of(src), code)), on)
     y = tensor_new()
     adopt(y, ops.op_clone(&y.m, &src.m, code, False))
     return finish_new(y, on)
@@ -459,7 +461,17 @@ cdef Tensor like(object input, object value, object dt, object device, object re
     adopt(y, meta_storage(&y.m))
     if value is not None and y.m.numel:
         ops.fill_number(&y.m, value)
-    return finish_new(y, on)
+    return finish_new(beside(y, t), on)
+
+
+cdef Tensor beside(Tensor y, Tensor x):
+    """The new tensor y, with room for each example if x is batched."""
+    cdef Tensor z
+    if not x.flags & BATCHED:
+        return y
+    z = spread(y, batch_of(x), False)
+    z.flags |= y.flags & REQUIRES_GRAD
+    return z
 
 
 def get_default_dtype():

@@ -211,6 +211,8 @@ cdef Tensor fit(Node n, int k, object e, bint leaf, uint32_t nr, Tensor g):
     cdef Dims listed
     cdef int nd, code, i
     cdef bint same
+    if n.x is not None and n.x.levels is not None:
+        g = settled(n, e, leaf, g)
     if leaf:
         sizes = (<Tensor>e).m.sizes
         nd = (<Tensor>e).m.ndim

@@ -107,6 +107,9 @@ cdef int backward_call(list tensors, list grads, object retain, object create, o
     cdef bint on = bool(create)
     cdef bint keep = on if retain is None else bool(retain)
     cdef list wanted_inputs, roots, targets
+    if cyg_level != NULL:
+        raise RuntimeError("backward() inside of vmap would add the gradients of all examples to one .grad: use autograd.grad() or "
+                           "func.grad() there, or call backward() outside")
     if on:
         warn_of_cycle()
     if inputs is None:

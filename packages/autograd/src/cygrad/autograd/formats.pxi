@@ -97,7 +97,7 @@ cdef int meta_in_format(Meta* y, const Meta* like, Format f, int code) except -1
 
 cdef Tensor in_format(Tensor x, Format f, bint copy):
     """x in this order: itself if it lies so (and no copy is wanted), else a differentiable copy."""
-    if lies_in(&x.m, f):
+    if lies_in(&x.m, f) or (x.flags & BATCHED and f == ROWMAJOR and rowmajor_example(x)):
         return op_clone(x) if copy else x
     if f == ROWMAJOR:
         return op_contiguous(x)
@@ -173,6 +173,8 @@ cdef Tensor reshaped(Tensor x, const Dims* d, Format f, str name):
     cdef int code = x.m.dtype
     if needs(x):
         raise RuntimeError(f"{name}(): cannot resize variables that require grad")
+    if x.flags & BATCHED:
+        raise RuntimeError(f"{name}(): vmap: a batched tensor cannot be resized")
     check_sizes(d, name)
     if f == PRESERVE and same_sizes(d, &x.m):
         return x
@@ -219,6 +221,8 @@ cdef Tensor become(Tensor x, object view):
     tensor_strip(x)
     meta_like(&x.m, &y.m)
     adopt(x, y.mem)
+    if y.flags & BATCHED:
+        inherit(x, y)
     if needs(y) and y.fn is not None:
         replace_history(y.fn, x)
     return x
@@ -255,6 +259,8 @@ cdef Tensor reinterpreted(Tensor x, int code):
     adopt(y, x.mem)
     y.flags = x.flags & UNCOUNTED
     meta_strided(&y.m, d.n, d.v, s.v, code, x.m.data)
+    if x.flags & BATCHED:
+        inherit(y, x)
     return y
 
 
@@ -265,6 +271,8 @@ cdef Tensor put_over(Tensor x, object source, object storage_offset, object size
     cdef int64_t n = 0
     if needs(x):
         raise RuntimeError("set_(): a tensor that requires grad cannot be put over other memory; use detach() first")
+    if x.flags & BATCHED or (isinstance(source, Tensor) and (<Tensor>source).flags & BATCHED):
+        raise RuntimeError("set_(): vmap: a batched tensor cannot be put over other memory")
     if isinstance(source, Tensor):
         y = <Tensor>source
         if y.m.dtype != x.m.dtype:

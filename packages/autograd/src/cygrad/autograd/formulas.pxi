@@ -113,10 +113,13 @@ cdef Tensor op_contiguous(Tensor x):
     """x itself when it is row-major, else a row-major copy."""
     cdef Tensor y
     cdef Node n
-    if x.m.flags & CONTIGUOUS:
+    if x.m.flags & CONTIGUOUS or (x.flags & BATCHED and rowmajor_example(x)):
         return x
-    y = tensor_new()
-    adopt(y, ops.op_clone(&y.m, &x.m, x.m.dtype, True))
+    if x.flags & BATCHED:
+        y = batch_clone(x, True)
+    else:
+        y = tensor_new()
+        adopt(y, ops.op_clone(&y.m, &x.m, x.m.dtype, True))
     if recording() and needs(x):
         n = node_new(&OPS[OP_CLONE])
         set_edge(n, 0, x)
@@ -126,9 +129,13 @@ cdef Tensor op_contiguous(Tensor x):
 
 cdef Tensor op_clone(Tensor x):
     """A copy in the layout of a dense x."""
-    cdef Tensor y = tensor_new()
+    cdef Tensor y
     cdef Node n
-    adopt(y, ops.op_clone(&y.m, &x.m, x.m.dtype, False))
+    if x.flags & BATCHED:
+        y = batch_clone(x, False)
+    else:
+        y = tensor_new()
+        adopt(y, ops.op_clone(&y.m, &x.m, x.m.dtype, False))
     if recording() and needs(x):
         n = node_new(&OPS[OP_CLONE])
         set_edge(n, 0, x)
@@ -212,7 +219,7 @@ cdef Tensor op_cat(list xs, int64_t dim):
     cdef Tensor y = tensor_new(), t
     cdef Node n
     cdef int k, count = len(xs)
-    cdef bint recorded = False
+    cdef bint recorded = False, batched = False
     cdef Meta** ms = <Meta**>malloc((count or 1) * sizeof(Meta*))
     if ms == NULL:
         raise MemoryError()
@@ -221,7 +228,11 @@ cdef Tensor op_cat(list xs, int64_t dim):
             t = <Tensor>xs[k]
             ms[k] = &t.m
             recorded = recorded or needs(t)
-        adopt(y, ops.op_cat(&y.m, ms, count, dim))
+            batched = batched or t.flags & BATCHED
+        if batched:
+            y = batch_cat(xs, dim)
+        else:
+            adopt(y, ops.op_cat(&y.m, ms, count, dim))
     finally:
         free(ms)
     if recorded and recording():
@@ -246,6 +257,8 @@ cdef Tensor op_stack(list xs, int64_t dim):
         row = tensor_new()               # without history: the node below is the only one
         view_unsqueeze(&row.m, &(<Tensor>x).m, dim)
         adopt(row, (<Tensor>x).mem)
+        if (<Tensor>x).flags & BATCHED:
+            inherit(row, <Tensor>x)
         rows.append(row)
     y = op_cat(rows, dim)
     if recording() and category(y.m.dtype) >= 2 and _py.any([needs(<Tensor>x) for x in xs]):

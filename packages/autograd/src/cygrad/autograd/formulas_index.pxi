@@ -23,18 +23,39 @@ cdef Tensor put_backward(Tensor g, Tensor index, bint accumulate):
 
 cdef Tensor masked_scatter_backward(Tensor g, Tensor mask, const Dims* sizes):
     """Of the source: the elements under the mask, and zeros for those that were not needed."""
-    cdef Tensor taken = op_masked_select(g, mask)
+    cdef Tensor taken
     cdef Dims pad
     cdef int64_t numel = 1
     cdef int i
     for i in range(sizes.n):
         numel *= sizes.v[i]
+    if mask.flags & BATCHED:
+        return op_reshape(op_narrow(moved_up(g, mask, numel), 0, 0, numel), sizes)
+    taken = op_masked_select(g, mask)
     if taken.m.numel < numel:
         pad.n = 2
         pad.v[0] = 0
         pad.v[1] = numel - taken.m.numel
         taken = op_constant_pad_nd(taken, &pad, 0)
     return op_reshape(taken, sizes)
+
+
+cdef Tensor moved_up(Tensor g, Tensor mask, int64_t numel):
+    """The elements of g under a mask one after another, then zeros, and in the last place the sum of all others: a shape that does
+    not depend on the mask."""
+    cdef Dims d, flat
+    cdef Tensor at
+    d.n = g.m.ndim
+    memcpy(d.v, g.m.sizes, d.n * sizeof(int64_t))
+    flat.n = 1
+    flat.v[0] = g.m.numel
+    mask = op_reshape(op_expand_to(mask, &d), &flat)
+    at = op_sub(op_cumsum(mask, 0, -1), scalar_tensor(1, INT64))
+    at = op_where(mask, at, scalar_tensor(<double>numel, INT64))
+    flat.v[0] = numel + 1
+    d.n = 1
+    d.v[0] = g.m.numel
+    return op_scatter_add(zeros_of(1, flat.v, g.m.dtype), 0, at, op_reshape(g, &d))
 
 
 # ---- index_reduce and scatter_reduce; slices: it is the first

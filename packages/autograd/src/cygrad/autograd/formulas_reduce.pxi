@@ -22,7 +22,7 @@ cdef Tensor expand_reduced(Tensor g, const Dims* sizes, uint64_t mask, bint keep
     cdef Tensor y
     cdef int i, k = 0
     cdef int64_t strides[64]
-    if recording():
+    if recording() or g.flags & BATCHED:
         return op_expand_to(restore_dims(g, mask, keepdim), sizes)
     for i in range(sizes.n):
         if mask >> i & 1:
@@ -55,10 +55,9 @@ cdef Tensor prod_backward(Tensor g, Tensor x, Tensor y, uint64_t mask, bint keep
     In the presence of zeros it is that of the last running product, which stays differentiable.
     """
     cdef Tensor flat, zero = op_eq(x, scalar_tensor(0, x.m.dtype))
-    cdef Tensor any_zero = op_any(zero, full_mask(zero), False)
     cdef uint64_t m = mask if mask or x.m.ndim == 0 else full_mask(x)
     cdef Dims column, others
-    if not ops.item(&any_zero.m):
+    if not somewhere(zero):
         return op_div(op_mul(restore_dims(g, mask, keepdim), conj_of(restore_dims(y, mask, keepdim))), conj_of(x))
     flat = reduced_last(as_code(x, g.m.dtype), m)
     column.n = others.n = 2

@@ -148,6 +148,9 @@ def apply_function(function, tuple args, dict kwargs):
     cdef Tensor t
     cdef int before, k
     cdef bint recorded = False
+    cdef Batch over = joint_of([a for a in args if isinstance(a, Tensor)])
+    if over is not None and not batches_itself(function):
+        return apply_batched(function, args, kwargs, over)
     two_step = function.setup_context is not _no_setup()
     if two_step:
         args = bind_defaults(function.forward, args, kwargs)
@@ -173,10 +176,77 @@ def apply_function(function, tuple args, dict kwargs):
     finally:
         restore_mode(before)
     outputs = output if isinstance(output, tuple) else (output,)
+    if over is not None:
+        outputs = tuple([in_levels(<Tensor>o, over) if isinstance(o, Tensor) else o for o in outputs])
     if cyg_mode & MODE_NAN:
         observe_function(c, args, outputs)
     wrapped = wrap_outputs(c, args, outputs, recorded)
     return wrapped if isinstance(output, tuple) else wrapped[0]
+
+
+cdef Tensor in_levels(Tensor x, Batch over):
+    """x as it is, or as an example of those levels in which it does not vary: a Function's gradients want to know no difference."""
+    return x if x.flags & BATCHED and batch_of(x).levels == over.levels else under(front(x, over, 0), over, 0)
+
+
+cdef bint batches_itself(object function) except -1:
+    """Whether forward and backward, which see one example, are all that vmap needs; RuntimeError where there is no way."""
+    own = getattr(function, "vmap", None) is not _base("vmap")
+    generated = bool(getattr(function, "generate_vmap_rule", False))
+    if own and generated:
+        raise RuntimeError(f"{function.__name__}: generate_vmap_rule=True and a vmap staticmethod exclude each other; remove one")
+    if not own and not generated:
+        raise RuntimeError(f"{function.__name__} has no rule for vmap: set generate_vmap_rule = True in the class, if forward, "
+                           "setup_context and backward are made of tensor operations, or override the vmap staticmethod")
+    return generated
+
+
+class VmapInfo:
+    """What ``Function.vmap`` is told: `batch_size`, and `randomness` as given to vmap."""
+
+    __slots__ = ("batch_size", "randomness")
+
+    def __init__(self, batch_size, randomness):
+        self.batch_size, self.randomness = batch_size, randomness
+
+    def __repr__(self):
+        return f"VmapInfo(batch_size={self.batch_size}, randomness={self.randomness!r})"
+
+
+cdef object apply_batched(object function, tuple args, dict kwargs, Batch over):
+    """The user's own rule: it sees the examples of the innermost level as one tensor, and runs outside of that level."""
+    global cyg_level
+    cdef Level level = <Level>over.levels[over.n - 1]
+    cdef void* running = cyg_level
+    if kwargs:
+        raise RuntimeError(f"{function.__name__}.apply: inside vmap, keyword arguments are not supported")
+    whole = [batch_out(a, level, 0) if isinstance(a, Tensor) and level in levels_of(a) else a for a in args]
+    dims = tuple([0 if isinstance(a, Tensor) and level in levels_of(a) else None for a in args])
+    if running == <void*>level:
+        cyg_level = <void*>level.outer if level.outer is not None else NULL
+    try:
+        result = function.vmap(VmapInfo(level.size, level.randomness), dims, *whole)
+    finally:
+        cyg_level = running
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise RuntimeError(f"{function.__name__}.vmap must return a tuple (output, out_dims), got {kind_of(result)}")
+    outputs, out_dims = result
+    if not isinstance(outputs, tuple):
+        return entered(outputs, out_dims, level)
+    if not isinstance(out_dims, tuple):
+        out_dims = (out_dims,) * len(outputs)
+    if len(out_dims) != len(outputs):
+        raise RuntimeError(f"{function.__name__}.vmap returned {len(outputs)} outputs and {len(out_dims)} out_dims")
+    return tuple([entered(o, d, level) for o, d in zip(outputs, out_dims)])
+
+
+cdef object entered(object output, object dim, Level level):
+    return output if dim is None or not isinstance(output, Tensor) else batch_in(output, level, dim)
+
+
+cdef object _base(str name):
+    from cygrad.autograd.function import Function
+    return getattr(Function, name)
 
 
 cdef object _base_setup = None
@@ -228,6 +298,9 @@ cdef tuple wrap_outputs(FunctionCtx c, tuple args, tuple outputs, bint recorded)
     node_seq += 1
     if keeping_lines:
         note_origin(c)
+    for o in outputs:
+        if isinstance(o, Tensor) and (<Tensor>o).flags & BATCHED:
+            extra(c).levels = batch_of(<Tensor>o).levels
     for k, place in enumerate(c.places):
         y = <Tensor>args[place]
         set_edge(c, k, history_alias(y, False) if id(y) in dirty else y)

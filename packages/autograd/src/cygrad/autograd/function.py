@@ -30,6 +30,9 @@ class Function:
     tensor(6.)
     """
 
+    # Whether vmap may run forward, setup_context and backward as they are, on tensors that stand for a batch.
+    generate_vmap_rule = False
+
     def __init__(self, *args, **kwargs):
         name = type(self).__name__
         raise RuntimeError(f"{name} should not be instantiated. Methods on autograd functions are all static, so use "
@@ -53,6 +56,22 @@ class Function:
 
     vjp = backward                       # another name that subclasses may give it
 
+    @staticmethod
+    def vmap(info, in_dims, *args):
+        """The Function for a whole batch, in vmap: returns its output and the dimensions that count the examples there.
+
+        Parameters
+        ----------
+        info
+            Its attributes `batch_size` and `randomness`.
+        in_dims : tuple of int or None
+            For each argument, the dimension that counts the examples; None where they share it.
+        *args
+            The arguments of forward, without `ctx`.
+        """
+        raise NotImplementedError("To use autograd.Function with vmap, you must either override the vmap static method "
+                                  "or set generate_vmap_rule=True.")
+
     @classmethod
     def apply(cls, *args, **kwargs):
         """Runs forward and records this Function as one node of the graph; keywords of forward get no gradient."""
@@ -60,6 +79,8 @@ class Function:
 
 
 class _NoSecondDerivative(Function):
+    generate_vmap_rule = True
+
     @staticmethod
     def forward(ctx, name, *grads):
         ctx.name = name

@@ -134,7 +134,7 @@ def index_put(input=REQUIRED, indices=REQUIRED, values=REQUIRED, accumulate=Fals
         Adds, also repeatedly where indices repeat.
     """
     cdef Tensor x = as_tensor_arg(input, "index_put", "input")
-    return put_at(op_clone(x), indices, values, accumulate, "index_put")
+    return put_at(roomy(x, [t for t in (*indices, values) if isinstance(t, Tensor)]), indices, values, accumulate, "index_put")
 
 
 cdef Tensor put_at(Tensor x, object indices, object values, object accumulate, str name):
@@ -285,4 +285,4 @@ cdef Tensor repeated(Tensor x, int64_t times, int64_t dim, int64_t total):
 
 cdef Tensor contiguous_copy(Tensor x):
     """A row-major copy, also of what is row-major already."""
-    return op_clone(x) if x.m.flags & CONTIGUOUS else op_contiguous(x)
+    return op_clone(x) if x.m.flags & CONTIGUOUS or rowmajor_example(x) else op_contiguous(x)

@@ -72,7 +72,7 @@ cdef Tensor basic_index(Tensor x, object key, list tensors):
             x = select_checked(x, dim, k, dropped)
             dropped += 1
         elif isinstance(k, Tensor):
-            if (<Tensor>k).m.ndim == 0 and (<Tensor>k).m.dtype != BOOL:
+            if (<Tensor>k).m.ndim == 0 and (<Tensor>k).m.dtype != BOOL and not (<Tensor>k).flags & BATCHED:
                 x = select_checked(x, dim, ops.item(&(<Tensor>k).m), dropped)
                 dropped += 1
             elif (<Tensor>k).m.dtype == BOOL:
@@ -159,6 +159,8 @@ cdef list mask_indices(Tensor mask):
     """A bool mask of several dimensions as one int64 index for each."""
     cdef Tensor rows = tensor_new()
     cdef int i
+    if mask.flags & BATCHED:
+        refuse_dynamic(mask, "indexing with a mask")
     adopt(rows, ops.op_nonzero(&rows.m, &mask.m))
     return [op_contiguous(op_select(rows, 1, i)) for i in range(mask.m.ndim)]
 
@@ -283,7 +285,7 @@ cdef Tensor drop_leading_ones(Tensor v):
 cdef int fill_in(Tensor x, object value, bint shared) except -1:
     """x.fill_(value), recorded: what was there needs no gradient any more. shared: elements may lie at one address."""
     cdef Node n
-    cdef Tensor before
+    cdef Tensor before, whole
     cdef bint recorded = recording() and needs(x)
     if x.mem.readonly or not shared:
         check_writable(x)
@@ -292,7 +294,11 @@ cdef int fill_in(Tensor x, object value, bint shared) except -1:
     if cyg_mode & MODE_WRITES:
         announce_write(x)
     before = history_alias(x, False) if recorded else None
-    ops.fill_number(&x.m, value)
+    if x.flags & BATCHED:
+        whole = front(x, batch_of(x), 0)
+        ops.fill_number(&whole.m, value)
+    else:
+        ops.fill_number(&x.m, value)
     bump(x, OP_FILL)
     if recorded:
         n = node_new(&OPS[OP_FILL])
@@ -376,13 +382,23 @@ cdef Tensor op_index(Tensor x, list tensors):
     cdef Meta* at[64]
     cdef Node n
     cdef int count = index_pointers(x, tensors, at)
-    adopt(y, ops.op_index(&y.m, &x.m, at, count))
+    if x.flags & BATCHED or list_batched(tensors):
+        y = batch_index(x, tensors)
+    else:
+        adopt(y, ops.op_index(&y.m, &x.m, at, count))
     if recording() and needs(x):
         n = node_new(&OPS[OP_INDEX])
         set_edge(n, 0, x)
         save_indices(n, tensors)
         node_set_output(n, y)
     return y
+
+
+cdef bint list_batched(list tensors) noexcept:
+    for t in tensors:
+        if t is not None and (<Tensor>t).flags & BATCHED:
+            return True
+    return False
 
 
 cdef int bw_index(Node n, Tensor g) except -1:
@@ -397,9 +413,23 @@ cdef int bw_index(Node n, Tensor g) except -1:
 
 cdef Tensor op_index_put(Tensor x, list tensors, Tensor v, bint accumulate):
     """A copy of x with v written, or added, at the indices."""
-    cdef Tensor y = op_clone(x)
+    cdef Tensor y = roomy(x, [*tensors, v])
     put_in(y, tensors, v, accumulate)
     return y
+
+
+cdef Tensor roomy(Tensor x, list beside):
+    """A copy of x with room for each example of the tensors that are to be written to it."""
+    cdef Tensor y = with_room(x, *beside)
+    return op_clone(x) if y is x else y
+
+
+def with_room(Tensor x not None, *beside):
+    """x, or where the tensors `beside` vary in levels of vmap that x does not, a copy with room for each example."""
+    cdef Batch over = joint_of((x, *beside))
+    if over is None or (x.flags & BATCHED and batch_of(x).levels == over.levels):
+        return x
+    return op_add(x, spread(zeros_of(0, NULL, x.m.dtype), over, True))
 
 
 cdef int put_in(Tensor x, list tensors, Tensor v, bint accumulate) except -1:
@@ -418,9 +448,14 @@ cdef int put_in(Tensor x, list tensors, Tensor v, bint accumulate) except -1:
     for t in tensors:
         if t is not None and not ((<Tensor>t).m.dtype == BOOL and v.m.numel == 1):     # that is a masked_fill
             refuse_overlap(x, <Tensor>t)
+    if any_batched(x, v, None) or list_batched(tensors):
+        check_levels(x, [v, *tensors], "index_put_")
     before = history_alias(x, False) if recorded else None
     seen = glimpse(x) if cyg_mode & MODE_OBSERVED else None
-    ops.index_put_into(&x.m, at, count, &v.m, accumulate)
+    if x.flags & BATCHED:
+        batch_put(x, tensors, v, accumulate)
+    else:
+        ops.index_put_into(&x.m, at, count, &v.m, accumulate)
     bump(x, OP_INDEX_PUT)
     if seen is not None:
         observe(OP_INDEX_PUT, x, (seen, v))
@@ -510,6 +545,8 @@ cdef int node_set_outputs(Node n, list ys) except -1:
     extra(n).outs = []
     for part in ys:
         y = <Tensor>part
+        if y.flags & BATCHED:
+            n.x.levels = batch_of(y).levels
         extra(n).outs.append((shape_tuple(&y.m), <int>y.m.dtype))
         y.fn = n
         y.out_nr = i

@@ -24,8 +24,12 @@ def lapack(str routine, *tensors, str letters="", double rcond=-1):
     cdef Meta* y[LAPACK_RESULTS]
     cdef int k, n = len(tensors)
     cdef list results = [tensor_new() for _ in range(LAPACK_RESULTS)]
+    cdef Batch over = joint_of([as_tensor_arg(t, "lapack", "tensors") for t in tensors])
     if n > 4:
         raise TypeError(f"lapack() takes at most 4 tensors, got {n}")
+    if over is not None:
+        results = [front(<Tensor>t, over, 0) for t in tensors]
+        return [under(<Tensor>r, over, 0) for r in lapack(routine, *results, letters=letters, rcond=rcond)]
     for k in range(n):
         x[k] = &as_tensor_arg(tensors[k], "lapack", "tensors").m
     for k in range(LAPACK_RESULTS):

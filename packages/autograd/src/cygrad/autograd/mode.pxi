@@ -34,6 +34,14 @@ cdef inline int set_recording(bint on) noexcept:
     return before
 
 
+cdef inline int work_unseen() noexcept:
+    """For parts of an operation: nothing of them is recorded or reported. Returns the mode word to restore."""
+    global cyg_mode
+    cdef int before = cyg_mode
+    cyg_mode = MODE_NO_GRAD | before & MODE_INFERENCE
+    return before
+
+
 cdef inline void restore_mode(int before) noexcept:
     global cyg_mode
     cyg_mode = before

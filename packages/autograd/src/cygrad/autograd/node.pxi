@@ -205,6 +205,8 @@ cdef inline Node node_new(const OpInfo* op):
 cdef int node_set_output(Node n, Tensor y) except -1:
     """Makes `y` output 0 of n: the engine checks the arriving gradient against this shape and dtype."""
     shape_output(n, &y.m)
+    if y.flags & BATCHED:
+        extra(n).levels = batch_of(y).levels
     y.fn = n
     y.out_nr = 0
     y.flags |= REQUIRES_GRAD
@@ -301,6 +303,8 @@ cdef Tensor alias_of(Tensor t):
     meta_like(&y.m, &t.m)
     adopt(y, t.mem)
     y.flags = t.flags & UNCOUNTED
+    if t.flags & BATCHED:
+        inherit(y, t)
     return y
 
 

@@ -29,24 +29,16 @@ def _mode_bits(int mask, int bits):
 
 cdef bint astray(Tensor t, bint inf) except -1:
     """Whether t holds NaN, or infinities where they count too. To be called with nothing recorded or observed."""
-    cdef Tensor hit, any_hit = tensor_new()
     if t is None or category(t.m.dtype) < 2 or t.m.numel == 0:
         return False
     if inf:
         t = op_sub(t, t)                 # 0 where finite
-    hit = op_ne(t, t)
-    adopt(any_hit, ops.op_any(&any_hit.m, &hit.m, full_mask(hit), False))
-    return ops.item(&any_hit.m)
+    return somewhere(op_ne(t, t))
 
 
 cdef Tensor glimpse(Tensor x):
     """What x holds before it is overwritten, for find_nan."""
-    cdef Tensor y
-    if not cyg_mode & MODE_NAN:
-        return x
-    y = tensor_new()
-    adopt(y, ops.op_clone(&y.m, &x.m, x.m.dtype, False))
-    return y
+    return op_clone(alias_of(x)) if cyg_mode & MODE_NAN else x
 
 
 cdef int observe(int op, Tensor y, tuple inputs) except -1:

@@ -167,9 +167,9 @@ cdef inline Tensor binary(int op, Tensor a, Tensor b):
     cdef Meta* shape
     cdef Tensor y
     if a.m.dtype == b.m.dtype and not cyg_mode & ~MODE_UNRECORDED:
-        if same_dense(&a.m, &b.m) or (b.m.ndim == 0 and plain(&a.m)):
+        if same_dense(&a.m, &b.m) or (b.m.ndim == 0 and b.m.flags & CONTIGUOUS and plain(&a.m)):
             shape = &a.m
-        elif a.m.ndim == 0 and plain(&b.m):
+        elif a.m.ndim == 0 and a.m.flags & CONTIGUOUS and plain(&b.m):
             shape = &b.m
         else:
             return pointwise(op, 2, a, b, None, NULL, None)
@@ -315,6 +315,8 @@ cdef Tensor cast_data(Tensor t, int code):
     cdef Tensor y
     if t.m.dtype == code:
         return t
+    if t.flags & BATCHED:
+        return op_cast(alias_of(t), code)
     y = tensor_new()
     adopt(y, ops.op_clone(&y.m, &t.m, code, False))
     return y
@@ -344,13 +346,15 @@ cdef Tensor pointwise(int op, int nin, Tensor a, Tensor b, Tensor c, const doubl
     """The general form. target: written in place (an operand, for in-place operations; or an `out`), else None."""
     cdef const OpInfo* o = &OPS[op]
     cdef int code = compute_code(o, a, b, c), out_code = result_dtype(o, code)
-    cdef Tensor ta = operand(o, 0, a, code)
-    cdef Tensor tb = operand(o, 1, b, code) if nin > 1 else None
-    cdef Tensor tc = operand(o, 2, c, code) if nin > 2 else None
-    cdef Tensor y
+    cdef Tensor ta, tb, tc, y
     cdef Meta* ms[4]
     cdef int64_t sizes[MAXDIM]
     cdef int nd, i
+    if any_batched(a, b, c) or (target is not None and target.flags & BATCHED):
+        return pointwise_batched(o, code, nin, a, b, c, attr, target)
+    ta = operand(o, 0, a, code)
+    tb = operand(o, 1, b, code) if nin > 1 else None
+    tc = operand(o, 2, c, code) if nin > 2 else None
     ms[1] = &ta.m
     if nin > 1:
         ms[2] = &tb.m
@@ -379,6 +383,10 @@ cdef Tensor pointwise(int op, int nin, Tensor a, Tensor b, Tensor c, const doubl
         return y
     write_in_place(o, code, out_code, target, a, b, c, ms, nin, nd, sizes, attr)
     return target
+
+
+cdef inline bint any_batched(Tensor a, Tensor b, Tensor c) noexcept:
+    return (a.flags & BATCHED or (b is not None and b.flags & BATCHED) or (c is not None and c.flags & BATCHED)) != 0
 
 
 cdef int64_t elements(int nd, const int64_t* sizes) noexcept:
@@ -421,9 +429,7 @@ cdef object operand_word(Tensor t):
 
 cdef bint holds_any(int compare, Tensor t) except -1:
     """Whether some element compares so with 0."""
-    cdef Tensor hit = binary(compare, t, scalar_tensor(0, t.m.dtype)), any_hit = tensor_new()
-    adopt(any_hit, ops.op_any(&any_hit.m, &hit.m, full_mask(hit), False))
-    return ops.item(&any_hit.m)
+    return somewhere(binary(compare, t, scalar_tensor(0, t.m.dtype)))
 
 
 cdef int check_range(Tensor number, int code) except -1:
@@ -449,11 +455,43 @@ cdef int run_iter(Loop f, Meta* y, Meta** ms, int nin, int nd, const int64_t* si
 cdef int write_in_place(const OpInfo* o, int code, int out_code, Tensor x, Tensor a, Tensor b, Tensor c, Meta** ms, int nin,
                         int nd, const int64_t* sizes, const double* attr) except -1:
     """Checks, all before the first write; then the loop; then version and history."""
+    cdef bint recorded = recording() and needs_grad(a, b, c)
+    cdef Tensor before, seen
+    check_target(o, code, out_code, x, nd, sizes)
+    check_in_place(x, recorded)
+    if nin > 1:
+        check_partial_overlap(x, b)
+    if nin > 2:
+        check_partial_overlap(x, c)
+    seen = seen_before_write(o, out_code, x, a, b, c) if cyg_mode & MODE_OBSERVED else None
+    before = history_alias(x, reads_target(o, x, a, b, c)) if recorded else None
+    write_loop(o, code, out_code, x, ms, nin, nd, sizes, attr)
+    finish_write(o, x, a, b, c, before, seen, attr)
+    return 0
+
+
+cdef Tensor seen_before_write(const OpInfo* o, int out_code, Tensor x, Tensor a, Tensor b, Tensor c):
+    """What observers want of x before it is written, after their checks."""
+    if out_code != x.m.dtype and cyg_mode & MODE_STRICT:
+        check_written_dtypes(o, x, a, b, c)
+    return glimpse(x)
+
+
+cdef int finish_write(const OpInfo* o, Tensor x, Tensor a, Tensor b, Tensor c, Tensor before, Tensor seen,
+                      const double* attr) except -1:
+    """After the loop wrote x: version, history (before: x as it was, if it is recorded) and observers (seen)."""
+    bump(x, o.id)
+    if before is not None:
+        record(o, x, before if a is x else a, before if b is x else b, before if c is x else c, attr, 1)
+    if seen is not None:
+        observe(o.id, x, (seen if a is x else a, seen if b is x else b, seen if c is x else c))
+    return 0
+
+
+cdef int check_target(const OpInfo* o, int code, int out_code, Tensor x, int nd, const int64_t* sizes) except -1:
+    """Whether shape and dtype of x can take the result."""
     cdef int i
     cdef bint fits = x.m.ndim == nd
-    cdef bint direct = x.m.dtype == out_code
-    cdef bint recorded = recording() and needs_grad(a, b, c)
-    cdef Tensor temp, before, seen = None
     for i in range(nd):
         fits = fits and x.m.sizes[i] == sizes[i]
     if not fits:
@@ -465,19 +503,18 @@ cdef int write_in_place(const OpInfo* o, int code, int out_code, Tensor x, Tenso
     if not storable(out_code, x.m.dtype):
         raise RuntimeError(f"{o.name.decode().lower()}_: result type {dtype_word(out_code)} can't be cast to the desired output "
                            f"type {dtype_word(x.m.dtype)}")
-    check_in_place(x, recorded)
-    if nin > 1:
-        check_partial_overlap(x, b)
-    if nin > 2:
-        check_partial_overlap(x, c)
+    return 0
+
+
+cdef int write_loop(const OpInfo* o, int code, int out_code, Tensor x, Meta** ms, int nin, int nd, const int64_t* sizes,
+                    const double* attr) except -1:
+    """The loop into x, through a temporary where it reads other places of x's memory or computes in another dtype."""
+    cdef int i
+    cdef bint direct = x.m.dtype == out_code
+    cdef Tensor temp
     for i in range(1, nin + 1):
         if not same_place(&x.m, ms[i]) and may_share_memory(&x.m, ms[i]):
             direct = False
-    if cyg_mode & MODE_OBSERVED:
-        if out_code != x.m.dtype and cyg_mode & MODE_STRICT:
-            check_written_dtypes(o, x, a, b, c)
-        seen = glimpse(x)
-    before = history_alias(x, reads_target(o, x, a, b, c)) if recorded else None
     if direct:
         run_iter(o.row[code], &x.m, ms, nin, nd, sizes, attr)
     else:
@@ -486,11 +523,6 @@ cdef int write_in_place(const OpInfo* o, int code, int out_code, Tensor x, Tenso
         adopt(temp, meta_storage(&temp.m))
         run_iter(o.row[code], &temp.m, ms, nin, nd, sizes, attr)
         ops.copy_into(&x.m, &temp.m)
-    bump(x, o.id)
-    if recorded:
-        record(o, x, before if a is x else a, before if b is x else b, before if c is x else c, attr, 1)
-    if seen is not None:
-        observe(o.id, x, (seen if a is x else a, seen if b is x else b, seen if c is x else c))
     return 0
 
 
@@ -528,6 +560,8 @@ cdef Tensor fused(int kid, int nin, Tensor a, Tensor b, Tensor c, Tensor d, int 
     cdef int64_t sizes[MAXDIM]
     cdef Tensor y
     cdef bint flat = a.m.flags & CONTIGUOUS != 0
+    if any_batched(a, b, c) or (d is not None and d.flags & BATCHED):
+        return fused_batched(kid, nin, a, b, c, d, masks, attr)
     ms[1] = &a.m
     if nin > 1:
         ms[2] = &b.m

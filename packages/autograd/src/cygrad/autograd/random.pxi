@@ -9,6 +9,88 @@ cdef object generator_of(object g, str name):
     return g
 
 
+# ---- in vmap
+
+cdef Batch drawn_levels(str name):
+    """The running levels whose examples get numbers of their own; None where there are none. RuntimeError where drawing is refused."""
+    cdef Level level = current_level()
+    cdef list own = []
+    while level is not None:
+        if level.randomness == "error":
+            raise RuntimeError(f"vmap: {name} draws random numbers, which vmap's randomness='error' (the default) refuses. Use "
+                               "randomness='same' for the same numbers in all examples, or 'different' for others in each")
+        if level.randomness == "different":
+            own.append(level)
+        level = level.outer
+    return batch_with(tuple(reversed(own))) if own else None
+
+
+cdef Tensor place_to_draw(Tensor x, str name):
+    """A plain tensor to draw into for x: x itself, all of its examples, or where some share their numbers a new one for `drawn_to`."""
+    cdef Batch own, over
+    cdef Dims d
+    cdef int i
+    if not x.flags & BATCHED and cyg_level == NULL:
+        return x
+    over = drawn_levels(name)
+    own = batch_of(x) if x.flags & BATCHED else None
+    if own is None and over is None:
+        return x
+    if over is not None:
+        for level in over.levels:
+            if own is None or level not in own.levels:
+                raise RuntimeError(f"vmap: {name} with randomness='different' would write other numbers for each example into a tensor "
+                                   f"of shape {list(shape_tuple(&x.m))} that is the same for all of them")
+    if over is not None and own.n == over.n:
+        return front(x, own, 0)
+    d.n = (over.n if over is not None else 0) + x.m.ndim
+    for i in range(d.n - x.m.ndim):
+        d.v[i] = (<Level>over.levels[i]).size
+    memcpy(d.v + d.n - x.m.ndim, x.m.sizes, x.m.ndim * sizeof(int64_t))
+    return filled(&d, None, x.m.dtype)
+
+
+cdef int drawn_to(Tensor x, Tensor place, str name) except -1:
+    """Brings numbers drawn into another place than x's to x."""
+    if place.mem is not x.mem:
+        over = drawn_levels(name)
+        batch_copy_into(x, place if over is None else under(place, over, 0))
+    return 0
+
+
+def room_to_draw(Tensor like not None, str name, bint varies=False):
+    """An uninitialised tensor of the shape and dtype of `like`, with room for the numbers that each example of vmap is to get.
+
+    varies: the distribution depends on the values of `like`, so that its examples cannot share their numbers.
+    """
+    cdef Batch over
+    if cyg_level == NULL:
+        return empty_like(alias_of(like))
+    over = drawn_levels(name)
+    if varies and like.flags & BATCHED:
+        for level in batch_of(like).levels:
+            if (<Level>level).randomness == "same" and is_running(level):
+                raise RuntimeError(f"vmap: {name} with randomness='same' cannot draw the same numbers from distributions that differ "
+                                   "between the examples; use randomness='different'")
+        over = joint_of([like] if over is None else [like, spread(zeros_of(0, NULL, BOOL), over, True)])
+    return spread_new(empty_like(first_of(like)), over)
+
+
+def spread_to_draw(Tensor x not None, str name):
+    """Parameters of distributions as they are; in vmap without history and with room for each example that gets numbers of its own."""
+    if cyg_level == NULL:
+        return x
+    x = alias_of(x)
+    return op_add(x, room_to_draw(x, name, True).fill_(0))
+
+
+cdef bint is_running(Level level):
+    cdef Level one = current_level()
+    while one is not None and one is not level:
+        one = one.outer
+    return one is level
+
+
 # ---- drawing into a tensor
 
 cdef Tensor begin_draw(Tensor x):
@@ -57,8 +139,9 @@ cdef int draw(Meta* x, int kind, double a, double b, ops.Generator g) except -1:
 
 cdef Tensor drawn_in_place(Tensor x, int kind, double a, double b, object generator, str name):
     cdef ops.Generator g = generator_of(generator, name)
-    cdef Tensor before = begin_draw(x)
-    draw(&x.m, kind, a, b, g)
+    cdef Tensor place = place_to_draw(x, name), before = begin_draw(x)
+    draw(&place.m, kind, a, b, g)
+    drawn_to(x, place, name)
     return end_draw(x, before, name)
 
 
@@ -72,7 +155,7 @@ cdef int check_continuous(Tensor x, str what) except -1:
 cdef Tensor coins(Tensor x, Tensor p, object generator):
     """x.bernoulli_(p) for a tensor of probabilities: numbers of p's precision, drawn in x's order, are below p."""
     cdef ops.Generator g = generator_of(generator, "bernoulli_")
-    cdef Tensor u = tensor_new(), before
+    cdef Tensor u = tensor_new(), before, place
     cdef Dims d
     cdef int code = p.m.dtype
     if not is_float(code):
@@ -81,14 +164,21 @@ cdef Tensor coins(Tensor x, Tensor p, object generator):
     memcpy(d.v, x.m.sizes, d.n * sizeof(int64_t))
     p = op_expand_to(p, &d)
     valid = op_logical_and(op_ge(p, like_number(0, p)), op_le(p, like_number(1, p)))
-    if not op_all(valid, full_mask(p), False).item():
+    if not everywhere(valid):
         raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false: bernoulli_ takes probabilities")
     before = begin_draw(x)
     meta_dense_like(&u.m, &x.m, code if code == FLOAT64 else FLOAT32)
     adopt(u, meta_storage(&u.m))
-    ops.uniform_into(&u.m, 0, 1, g)
+    u = beside(u, x)
+    place = place_to_draw(u, "bernoulli_")
+    ops.uniform_into(&place.m, 0, 1, g)
+    drawn_to(u, place, "bernoulli_")
     u = op_lt(u, p)
-    ops.copy_into(&x.m, &u.m)
+    if x.flags & BATCHED or u.flags & BATCHED:
+        check_levels(x, (u,), "bernoulli_")
+        batch_copy_into(x, u)
+    else:
+        ops.copy_into(&x.m, &u.m)
     return end_draw(x, before, "bernoulli_")
 
 
@@ -97,25 +187,29 @@ cdef Tensor integers_in_place(Tensor x, object low, object high, bint to_the_end
     cdef ops.Generator g = generator_of(generator, name)
     cdef int64_t first = 0 if low is None else as_index(low, name, "from")
     cdef int64_t end = 0 if high is None else as_index(high, name, "to")
-    cdef Tensor before
+    cdef Tensor before, place
     if high is not None and first >= end:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={first} >= to={end}")
+    place = place_to_draw(x, name)
     before = begin_draw(x)
     if high is not None:
-        ops.random_into(&x.m, first, end, g)
+        ops.random_into(&place.m, first, end, g)
     elif to_the_end:
-        ops.random_from_into(&x.m, first, g)
+        ops.random_from_into(&place.m, first, g)
     else:
-        ops.random_full_into(&x.m, g)
+        ops.random_full_into(&place.m, g)
+    drawn_to(x, place, name)
     return end_draw(x, before, name)
 
 
 # ---- new tensors
 
-cdef Tensor fresh_or_out(const Dims* d, int code, object out):
+cdef Tensor fresh_or_out(const Dims* d, int code, object out, str name):
     """An unwritten tensor, or `out`, of this dtype, in the shape d."""
     cdef Tensor o
     cdef Meta shape
+    if out is None and cyg_level != NULL:
+        return spread_new(filled(d, None, code), drawn_levels(name))
     if out is None:
         return filled(d, None, code)
     o = <Tensor>out
@@ -134,8 +228,9 @@ cdef Tensor new_drawn(const Dims* d, int kind, double a, double b, object genera
     cdef int code = code_beside(dtype, out, default_dtype())
     cdef ops.Generator g = generator_of(generator, name)
     cdef bint on = check_new(device, requires_grad, code, name)
-    cdef Tensor y = fresh_or_out(d, code, out)
-    draw(&y.m, kind, a, b, g)
+    cdef Tensor y = fresh_or_out(d, code, out, name), place = place_to_draw(y, name)
+    draw(&place.m, kind, a, b, g)
+    drawn_to(y, place, name)
     return finish_new(y, on) if out is None else end_draw(y, None, name + "(out=)")
 
 
@@ -171,10 +266,11 @@ def rand_like(input=REQUIRED, *, generator=None, dtype=None, layout=None, device
               pin_memory=False, memory_format=None):
     """Uniform numbers in [0, 1) in the shape of `input`."""
     cdef ops.Generator g = generator_of(generator, "rand_like")
-    cdef Tensor y
+    cdef Tensor y, place
     check_layout(layout, pin_memory, "rand_like")
-    y = like(input, None, dtype, device, requires_grad, "rand_like", memory_format)
-    draw(&y.m, ops.UNIFORM, 0, 1, g)
+    y = like_to_draw(input, dtype, device, requires_grad, "rand_like", memory_format)
+    place = place_to_draw(y, "rand_like")
+    draw(&place.m, ops.UNIFORM, 0, 1, g)
     return y
 
 
@@ -182,11 +278,21 @@ def randn_like(input=REQUIRED, *, generator=None, dtype=None, layout=None, devic
                pin_memory=False, memory_format=None):
     """Normal numbers of mean 0 and variance 1 in the shape of `input`."""
     cdef ops.Generator g = generator_of(generator, "randn_like")
-    cdef Tensor y
+    cdef Tensor y, place
     check_layout(layout, pin_memory, "randn_like")
-    y = like(input, None, dtype, device, requires_grad, "randn_like", memory_format)
-    draw(&y.m, ops.NORMAL, 0, 1, g)
+    y = like_to_draw(input, dtype, device, requires_grad, "randn_like", memory_format)
+    place = place_to_draw(y, "randn_like")
+    draw(&place.m, ops.NORMAL, 0, 1, g)
     return y
+
+
+cdef Tensor like_to_draw(object input, object dtype, object device, object requires_grad, str name, object memory_format):
+    """An unwritten tensor of the shape of `input`, with room for each example of vmap that gets numbers of its own."""
+    cdef Tensor x = as_tensor_arg(input, name, "input"), y
+    if cyg_level != NULL:
+        x = first_of(x)
+    y = like(x, None, dtype, device, requires_grad, name, memory_format)
+    return y if cyg_level == NULL else finish_new(spread_new(alias_of(y), drawn_levels(name)), needs(y))
 
 
 cdef int check_span(object low, object high, str name) except -1:
@@ -200,7 +306,7 @@ def randint(low=REQUIRED, high=None, size=None, *, generator=None, out=None, dty
             requires_grad=False, pin_memory=False):
     """Integers in [low, high); ``randint(high, size)`` starts at 0."""
     cdef Dims d
-    cdef Tensor y
+    cdef Tensor y, place
     cdef int code = code_beside(dtype, out, INT64)
     if size is None:
         low, high, size = 0, low, high
@@ -213,15 +319,17 @@ def randint(low=REQUIRED, high=None, size=None, *, generator=None, out=None, dty
     check_layout(layout, pin_memory, "randint")
     on = check_new(device, requires_grad, code, "randint")
     g = generator_of(generator, "randint")
-    y = fresh_or_out(&d, code, out)
-    ops.random_into(&y.m, as_index(low, "randint", "low"), as_index(high, "randint", "high"), g)
+    y = fresh_or_out(&d, code, out, "randint")
+    place = place_to_draw(y, "randint")
+    ops.random_into(&place.m, as_index(low, "randint", "low"), as_index(high, "randint", "high"), g)
+    drawn_to(y, place, "randint")
     return finish_new(y, on) if out is None else end_draw(y, None, "randint(out=)")
 
 
 def randint_like(input=REQUIRED, low=REQUIRED, high=None, *, generator=None, dtype=None, layout=None, device=None,
                  requires_grad=False, pin_memory=False, memory_format=None):
     """Integers in [low, high), or in [0, low), in the shape of `input`."""
-    cdef Tensor y
+    cdef Tensor y, place
     if low is REQUIRED and high is not None:
         low = 0
     elif high is None:
@@ -229,28 +337,46 @@ def randint_like(input=REQUIRED, low=REQUIRED, high=None, *, generator=None, dty
     check_span(low, high, "randint_like")
     check_layout(layout, pin_memory, "randint_like")
     g = generator_of(generator, "randint_like")
-    y = like(input, None, dtype, device, requires_grad, "randint_like", memory_format)
-    ops.random_into(&y.m, as_index(low, "randint_like", "low"), as_index(high, "randint_like", "high"), g)
+    y = like_to_draw(input, dtype, device, requires_grad, "randint_like", memory_format)
+    place = place_to_draw(y, "randint_like")
+    ops.random_into(&place.m, as_index(low, "randint_like", "low"), as_index(high, "randint_like", "high"), g)
     return y
 
 
 def randperm(n=REQUIRED, *, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False,
              pin_memory=False):
     """A random permutation of 0 .. n - 1."""
-    cdef Tensor y = tensor_new()
+    cdef Tensor y
+    cdef Batch over
     cdef int64_t length = as_index(n, "randperm", "n")
     cdef int code = code_beside(dtype, out, INT64)
     if length < 0:
         raise RuntimeError(f"n must be non-negative, got {length}")
     check_layout(layout, pin_memory, "randperm")
     on = check_new(device, requires_grad, code, "randperm")
-    adopt(y, ops.op_randperm(&y.m, length, code, generator_of(generator, "randperm")))
+    if cyg_level != NULL and (over := drawn_levels("randperm")) is not None:
+        y = stack_examples([drawn_order(length, code, generator) for _ in range(examples(over) or 1)], over)
+    else:
+        y = drawn_order(length, code, generator)
     return finish(finish_new(y, on), out)
+
+
+cdef Tensor drawn_order(int64_t length, int code, object generator):
+    cdef Tensor y = tensor_new()
+    adopt(y, ops.op_randperm(&y.m, length, code, generator_of(generator, "randperm")))
+    return y
 
 
 def drawn_places(Tensor weights, count, replacement_of_single, generator):
     """For `multinomial`: `count` places a row, with replacement; weights are contiguous float64."""
-    cdef Tensor y = tensor_new()
+    cdef Tensor y = tensor_new(), whole
+    cdef Dims d
+    if weights.flags & BATCHED:
+        whole = front(op_contiguous(weights), batch_of(weights), 0)
+        shape = tuple(shape_tuple(&whole.m))
+        dims_from((-1, shape[len(shape) - 1]), &d)
+        y = drawn_places(op_contiguous(op_reshape(whole, &d)), count, replacement_of_single, generator)
+        return under(y.view((*shape[:len(shape) - 1], count)), batch_of(weights), 0)
     adopt(y, ops.op_multinomial(&y.m, &weights.m, count, replacement_of_single, generator_of(generator, "multinomial")))
     return y
 
@@ -258,6 +384,10 @@ def drawn_places(Tensor weights, count, replacement_of_single, generator):
 def drawn_counts(Tensor a, Tensor p, generator, str name):
     """Poisson numbers of rates a, or binomial ones of a trials and probabilities p; all contiguous float64."""
     cdef Tensor y = tensor_new()
+    cdef Batch over = joint(a, p, None)
+    if over is not None:
+        return under(drawn_counts(op_contiguous(front(a, over, 0)), None if p is None else op_contiguous(front(p, over, 0)), generator,
+                                  name), over, 0)
     adopt(y, ops.op_counts(&y.m, &a.m, NULL if p is None else &p.m, generator_of(generator, name)))
     return y
 

@@ -7,19 +7,20 @@
 cdef Tensor embed(Tensor g, const Dims* sizes, Meta* place):
     """Zeros of `sizes` with g in the place that a view had; `place` is that view of a row-major tensor whose data starts at NULL.
     Elements that the view showed several times receive the sum."""
-    cdef Tensor y = zeros_of(sizes.n, sizes.v, g.m.dtype)
-    cdef Meta part
+    cdef Tensor y = zeros_of(sizes.n, sizes.v, g.m.dtype), part = tensor_new(), values = g
     cdef Node n
     cdef int64_t offset = <int64_t>place.data // ITEMSIZE[g.m.dtype]
-    memset(&part, 0, sizeof(Meta))
-    meta_strided(&part, place.ndim, place.sizes, place.strides, g.m.dtype, y.m.data + offset * ITEMSIZE[g.m.dtype])
-    try:
-        if has_internal_overlap(&part):
-            ops.add_in_order(&part, &g.m)
-        else:
-            ops.copy_into(&part, &g.m)
-    finally:
-        meta_clear(&part)
+    if g.flags & BATCHED:
+        y = spread(y, batch_of(g), True)
+    meta_strided(&part.m, place.ndim, place.sizes, place.strides, g.m.dtype, y.m.data + offset * ITEMSIZE[g.m.dtype])
+    adopt(part, y.mem)
+    if g.flags & BATCHED:
+        inherit(part, y)
+        part, values = front(part, batch_of(g), 0), front(g, batch_of(g), 0)
+    if has_internal_overlap(&part.m):
+        ops.add_in_order(&part.m, &values.m)
+    else:
+        ops.copy_into(&part.m, &values.m)
     if recording() and needs(g):
         n = node_new(&OPS[OP_EMBED])
         set_edge(n, 0, g)
@@ -111,12 +112,22 @@ cdef Tensor op_as_strided(Tensor x, const Dims* sizes, const Dims* strides, int6
                            f"{list(dims_tuple(strides))} must be equally many")
     view_as_strided(&y.m, &x.m, x.mem, sizes.n, sizes.v, strides.v, offset)
     view_begin(y, x)
+    if y.flags & BATCHED:
+        check_reach(y)
     if recording() and needs(x):
         n = node_new(&OPS[OP_AS_STRIDED])
         set_edge(n, 0, x)
         n.rest = (geometry(y), geometry(x), x.m.dtype)
         node_set_output(n, y)
     return y
+
+
+cdef int check_reach(Tensor y) except -1:
+    """Whether the elements of all examples of a view lie in the storage."""
+    cdef Tensor whole = front(y, batch_of(y), 0), probe = tensor_new()
+    view_as_strided(&probe.m, &whole.m, y.mem, whole.m.ndim, whole.m.sizes, whole.m.strides,
+                    (whole.m.data - y.mem.ptr) // ITEMSIZE[y.m.dtype])
+    return adopt(probe, y.mem)
 
 
 cdef int bw_as_strided(Node n, Tensor g) except -1:
@@ -163,7 +174,7 @@ cdef Tensor as_strided_backward(Tensor g, tuple view, tuple base):
     overlapping = has_internal_overlap(&part)
     meta_clear(&part)
     if overlapping:
-        times = zeros_of(1, block.v, g.m.dtype)
+        times = zeros_of(1, block.v, g.m.dtype)          # the same for all examples
         meta_strided(&part, sizes.n, sizes.v, strides.v, g.m.dtype,
                      times.m.data + <int64_t>(base[2] - low) * ITEMSIZE[g.m.dtype])
         try:
@@ -191,6 +202,8 @@ cdef int bw_copy_slices(Node n, Tensor g) except -1:
     cdef Dims sizes, strides
     cdef int k
     f, view, base, code = n.rest
+    if n.x is not None and n.x.levels is not None:
+        g = op_add(g, spread(zeros_same(g), batch_with(n.x.levels), True))      # with room for each example
     want0 = wanted(n, 0)
     dims_from(base[0], &sizes)
     dims_from(base[1], &strides)
@@ -233,6 +246,8 @@ cdef Tensor part_of(Tensor whole, tuple view, int64_t low, int code):
         at -= low // 2
         pairs.n = steps.n = 2
         pairs.v[0], pairs.v[1] = whole.mem.nbytes // (2 * ITEMSIZE[whole.m.dtype]), 2
+        if whole.flags & BATCHED:
+            pairs.v[0] = pairs.v[0] // examples(batch_of(whole))
         steps.v[0], steps.v[1] = 2, 1
         shown = op_view_as_complex(op_as_strided(whole, &pairs, &steps, 0))
     else:
@@ -264,10 +279,16 @@ cdef Tensor copy_of(Tensor g, const Dims* sizes, const Dims* strides):
     block.n = 1
     block.v[0] = reach
     y = zeros_of(1, block.v, g.m.dtype)
+    if g.flags & BATCHED:
+        y = spread(y, batch_of(g), True)
     tensor_empty(y)
     meta_strided(&y.m, sizes.n, sizes.v, strides.v, g.m.dtype, y.mem.ptr)
     adopt(y, y.mem)
-    ops.copy_into(&y.m, &g.m)
+    if g.flags & BATCHED:
+        y.m.flags = 0
+        batch_copy_into(y, g)
+    else:
+        ops.copy_into(&y.m, &g.m)
     if recording() and needs(g):
         n = node_new(&OPS[OP_CLONE])
         set_edge(n, 0, g)
@@ -283,8 +304,13 @@ cdef int copy_in(Tensor x, Tensor src) except -1:
     check_in_place(x, recorded)
     if cyg_mode & MODE_STRICT:
         check_narrowing(x.m.dtype, src, "copy_")
+    if any_batched(x, src, None):
+        check_levels(x, (src,), "copy_")
     before = history_alias(x, False) if recorded else None
-    ops.copy_into(&x.m, &src.m)
+    if x.flags & BATCHED:
+        batch_copy_into(x, src)
+    else:
+        ops.copy_into(&x.m, &src.m)
     bump(x, OP_COPY)
     if cyg_mode & MODE_OBSERVED:
         observe(OP_COPY, x, (src,))

@@ -95,6 +95,8 @@ cdef Tensor found_places(Tensor bounds, Tensor values, Tensor order, bint right,
     if code != values.m.dtype:
         code = result_code(bounds, values, None)
         bounds, values = op_cast(bounds, code), op_cast(values, code)
+    if any_batched(bounds, values, order):
+        return batch_searchsorted(bounds, values, order, right, narrow)
     bounds, values = op_contiguous(bounds), op_contiguous(values)
     adopt(y, ops.op_searchsorted(&y.m, &bounds.m, &values.m, NULL if order is None else &order.m, right, narrow))
     return y
@@ -114,6 +116,8 @@ def order_of_rows(Tensor x):
     cdef Tensor y = tensor_new()
     if x.m.ndim != 2:
         raise RuntimeError(f"a matrix is wanted, got shape {list(shape_tuple(&x.m))}")
+    if x.flags & BATCHED:
+        refuse_dynamic(x, "unique")
     x = op_contiguous(x)
     adopt(y, ops.op_sort_rows(&y.m, &x.m))
     return y

@@ -3,7 +3,7 @@
 # the base's history with one CopySlices node; the grad_fn of every other view is then stale and is made again when read.
 
 
-cdef inline int view_begin(Tensor y, Tensor x) noexcept:
+cdef inline int view_begin(Tensor y, Tensor x) except -1:
     """y, whose Meta is set, becomes a view of x."""
     adopt(y, x.mem)
     y.flags = x.flags & UNCOUNTED
@@ -15,7 +15,7 @@ cdef inline int view_begin(Tensor y, Tensor x) noexcept:
         y.creation = VIEW_INFERENCE if cyg_mode & MODE_INFERENCE else VIEW_NO_GRAD
     elif x.base is not None:
         y.creation = x.creation
-    return 0
+    return inherit(y, x) if x.flags & BATCHED else 0
 
 
 cdef int check_writable(Tensor x) except -1:
@@ -28,7 +28,7 @@ cdef int check_writable(Tensor x) except -1:
             f"unsupported operation: more than one element of the written-to tensor (shape {list(shape_tuple(&x.m))}, stride "
             f"{stride_tuple(&x.m)}) refers to a single memory location. Please clone() the tensor before performing the "
             "operation.")
-    return 0
+    return check_writable(front(x, batch_of(x), 0)) if x.flags & BATCHED else 0
 
 
 cdef inline int check_own_mode(Tensor x) except -1:
@@ -81,6 +81,9 @@ cdef int check_history(Tensor x, bint recorded) except -1:
     if x.creation == VIEW_FUNCTION:
         raise RuntimeError("this tensor is a view returned by a custom Function and is being modified inplace, which would "
                            "bypass the Function's backward. clone() it inside the Function.")
+    if x.creation == VIEW_EXAMPLE:
+        raise RuntimeError("a tensor that vmap shares with what is outside of it is being modified inplace, which the outside's history "
+                           "would not show. Use the out-of-place form, or clone() it first.")
     if x.base.flags & REQUIRES_GRAD and x.base.fn is None:
         raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation: "
                            f"leaf of shape {list(shape_tuple(&x.base.m))}; write under no_grad()")
@@ -94,8 +97,7 @@ cdef Tensor history_alias(Tensor x, bint copied):
     """x with the history that it has before an in-place operation: the operation's input. copied: with its values too."""
     cdef Tensor y
     if copied:
-        y = tensor_new()
-        adopt(y, ops.op_clone(&y.m, &x.m, x.m.dtype, False))
+        y = op_clone(alias_of(x))
     else:
         y = alias_of(x)
     if needs(x):
@@ -192,5 +194,6 @@ cdef dict CREATIONS = {
     VIEW_NO_GRAD: "a view that was created in no_grad mode",
     VIEW_INFERENCE: "a view that was created in inference mode",
     VIEW_MULTI: "the output of a function that returns multiple views (unbind, split, chunk)",
-    VIEW_FUNCTION: "a view returned by a custom Function"}
+    VIEW_FUNCTION: "a view returned by a custom Function",
+    VIEW_EXAMPLE: "an example that vmap took from a tensor outside of it"}
 

@@ -65,6 +65,8 @@ class RemovableHandle:
 class BackwardHookFunction(Function):
     """The identity, whose backward hands all gradients at once to a callback and passes on what that returns."""
 
+    generate_vmap_rule = True
+
     @staticmethod
     def forward(ctx, callback, *tensors):
         ctx.callback = callback

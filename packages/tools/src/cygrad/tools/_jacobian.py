@@ -271,3 +271,35 @@ def check_undefined(problem):
                     f"gradcheck: with no gradient for {which} and zeros for the rest, the gradient of "
                     f"{problem.input_name(i)} must be absent or zero, but backward returned other values"
                 )
+
+
+def check_batched(problem, outputs):
+    """Compare the gradients for several output gradients at once, by vmap, with those for one after another.
+
+    Raises
+    ------
+    GradcheckError
+        They differ, or a backward cannot be batched.
+    """
+    rng = np.random.default_rng(0)
+    leaves = [problem.inputs[i] for i in problem.checked]
+    for j, y in enumerate(outputs):
+        draws = [np.asarray(random_direction(y, rng), dtype=memory(y).dtype) for _ in range(2)]
+        rows = cygrad.from_numpy(np.stack(draws))
+        options = {"retain_graph": True, "allow_unused": True}
+        each = [cygrad.autograd.grad(y, leaves, row, **options) for row in rows]
+        try:
+            whole = cygrad.autograd.grad(y, leaves, rows, is_grads_batched=True, **options)
+        except RuntimeError as error:
+            raise GradcheckError(f"gradcheck: the backward of {problem.output_name(j)} cannot be batched by vmap: "
+                                 f"{error}") from error
+        for position, i in enumerate(problem.checked):
+            for k, row in enumerate(each):
+                one, batched = row[position], whole[position]
+                same = (one is None) == (batched is None)
+                if same and one is not None:
+                    same = problem.close(memory(batched)[k], memory(one))
+                if not same:
+                    raise GradcheckError(f"gradcheck: the gradient of {problem.input_name(i)} from "
+                                         f"{problem.output_name(j)} is another one where backward runs for several "
+                                         "output gradients at once, by vmap, than for one at a time")

@@ -64,7 +64,9 @@ def gradcheck(
         input instead of two for each element. Only if the projection differs are the whole Jacobians compared.
     check_backward_ad : bool, default True
         Check reverse mode; the only mode there is, so it cannot be left out.
-    check_batched_grad, check_batched_forward_grad, check_forward_ad : bool, default False
+    check_batched_grad : bool, default False
+        Also check that backward for several output gradients at once, by vmap, gives what it gives for each.
+    check_batched_forward_grad, check_forward_ad : bool, default False
         Not available: True raises NotImplementedError.
     masked : bool, optional
         Concerns sparse layouts only; strided tensors are checked the same either way.
@@ -96,7 +98,6 @@ def gradcheck(
     _refuse_unavailable(
         "gradcheck",
         check_forward_ad=check_forward_ad,
-        check_batched_grad=check_batched_grad,
         check_batched_forward_grad=check_batched_forward_grad,
     )
     if not check_backward_ad:
@@ -105,6 +106,8 @@ def gradcheck(
     _check_inputs(problem)
     try:
         _check_backward(problem, check_undefined_grad, check_grad_dtypes, fast_mode)
+        if check_batched_grad:
+            jacobian.check_batched(problem, problem.outputs())
     except GradcheckError:
         if raise_exception:
             raise
@@ -163,7 +166,7 @@ fast_mode, masked
     ValueError
         If no input or no output of `func` requires gradients, or `grad_outputs` does not fit the outputs.
     """
-    _refuse_unavailable("gradgradcheck", check_fwd_over_rev=check_fwd_over_rev, check_batched_grad=check_batched_grad)
+    _refuse_unavailable("gradgradcheck", check_fwd_over_rev=check_fwd_over_rev)
     if not check_rev_over_rev:
         raise ValueError("gradgradcheck: nothing to check: check_fwd_over_rev and check_rev_over_rev are both False")
     inputs = _as_tuple(inputs)
@@ -191,6 +194,8 @@ fast_mode, masked
     _check_inputs(problem)
     try:
         _check_backward(problem, check_undefined_grad, check_grad_dtypes, fast_mode)
+        if check_batched_grad:
+            jacobian.check_batched(problem, problem.outputs())
     except GradcheckError:
         if raise_exception:
             raise

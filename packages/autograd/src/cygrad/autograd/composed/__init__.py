@@ -62,6 +62,45 @@ def composed(places, name=None, returns=None):
     return declare
 
 
+def by_example(function):
+    """`function`, which reads values, once for each example inside vmap; it takes tensors, not lists of them."""
+    _core.LOOPED.append(function.__name__)
+
+    @wraps(function)
+    def call(*args, **kwargs):
+        given = [*args, *kwargs.values()]
+        levels = {v for t in given if isinstance(t, Tensor) for v in _core.levels_of(t)}
+        if not levels:
+            return function(*args, **kwargs)
+        level = max(levels, key=lambda v: v.id)
+        _core.warn_loop(function.__name__)
+        rows = [
+            _core.batch_out(t, level, 0) if isinstance(t, Tensor) and level in _core.levels_of(t) else None
+            for t in given
+        ]
+
+        def example(i):
+            values = [t if row is None else row[i] if level.size else row.new_zeros(row.shape[1:])
+                      for t, row in zip(given, rows, strict=True)]
+            return call(*values[: len(args)], **dict(zip(kwargs, values[len(args) :], strict=True)))
+
+        return together([example(i) for i in range(level.size or 1)], level)
+
+    return call
+
+
+def together(results, level):
+    """The examples' results, tensors or tuples of them, as one with batched tensors."""
+    if isinstance(results[0], tuple):
+        return tuple(together(column, level) for column in zip(*results, strict=True))
+    if not level.size:
+        return _core.batch_in(results[0].new_empty((0, *results[0].shape)), level, 0)
+    if len({r.shape for r in results}) > 1:
+        raise RuntimeError("vmap: the results of the examples have different shapes, "
+                           f"{sorted({tuple(r.shape) for r in results})} (dynamic shape)")
+    return _core.batch_in(_core.stack(results), level, 0)
+
+
 def with_checks(function, name):
     """`function`, which says what is wrong with its arguments when it fails because one is of another type."""
 

@@ -7,7 +7,7 @@ from cygrad.storage.core import dtypes
 from .. import _core
 from .._core import Tensor
 from ..grad_mode import no_grad
-from . import composed
+from . import by_example, composed
 from .complex_numbers import complex_
 from .reductions import is_integral
 
@@ -25,6 +25,7 @@ def tally(bins, weights, size, dtype):
 
 
 @composed("function method")
+@by_example
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
     """How often each number from 0 to the largest one (or ``minlength - 1``) occurs; or the sum of its `weights`.
 
@@ -72,6 +73,7 @@ def limits(x, low, high, name):
 
 
 @composed("function method out_same")
+@by_example
 def histc(input: Tensor, bins: int = 100, min=0, max=0) -> Tensor:
     """Counts of the elements in `bins` intervals of equal width between `min` and `max` (0 and 0: the extrema).
 
@@ -160,6 +162,7 @@ def histogram_of(points, bins, range, weight, density, name):
 
 
 @composed("function method out", returns="hist bin_edges")
+@by_example
 def histogram(input: Tensor, bins, *, range=None, weight: Tensor | None = None,
               density: bool = False) -> tuple[Tensor, Tensor]:
     """Counts of the elements (or sums of their weights) between edges, and the edges.
@@ -186,6 +189,7 @@ def histogram(input: Tensor, bins, *, range=None, weight: Tensor | None = None,
 
 
 @composed("function", returns="hist bin_edges")
+@by_example
 def histogramdd(input: Tensor, bins, range=None, weight: Tensor | None = None, density: bool = False):
     """The histogram of points, the rows of `input`, on a grid, and the edges of each of its dimensions.
 
@@ -229,7 +233,7 @@ def checked_weights(weights, x, name):
     if weights.numel() != x.shape[1]:
         raise RuntimeError(f"cov(): expected {name} to have the same numel as there are observations in the input but "
                            f"got {weights.numel()} != {x.shape[1]}")
-    if weights.numel() and _core.amin(weights.detach()).item() < 0:
+    if weights.numel() and _core.anywhere(weights.detach() < 0):
         raise RuntimeError(f"cov(): {name} cannot be negative")
     return weights.reshape(-1)
 
@@ -261,16 +265,17 @@ def cov(input: Tensor, *, correction: int = 1, fweights: Tensor | None = None,
         important = checked_weights(aweights, x, "aweights")
         w = important if w is None else w * important
     total = x.shape[1] if w is None else _core.sum(w)
-    if w is not None and (x.shape[1] == 0 or total.item() == 0):
+    if w is not None and (x.shape[1] == 0 or _core.anywhere(total == 0)):
         raise RuntimeError("cov(): weights sum to zero, can't be normalized")
     mean = _core.sum(x if w is None else x * w, 1) / total
     freedom = total - correction
     if aweights is not None and correction != 0:
         freedom = total - correction * _core.sum(w * important) / total
-    if freedom <= 0:
+    low = freedom <= 0
+    if _core.anywhere(low) if isinstance(low, Tensor) else low:
         warnings.warn(f"cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of "
                       f"observations: correction {correction}", UserWarning, stacklevel=3)
-        freedom = 0
+        freedom = _core.where(low, 0, freedom) if isinstance(low, Tensor) else 0
     centred = x - mean.unsqueeze(1)
     other = centred if w is None else centred * w
     other = other.conj() if other.is_complex() else other

@@ -308,7 +308,7 @@ def logaddexp(input: Tensor, other: Tensor) -> Tensor:
     larger, smaller = _core.where(a >= b, input, other), _core.where(a >= b, other, input)
     result = larger + _core.log1p(_core.exp(smaller - larger))
     twins = (a == b) & a.isinf()  # their difference is no number
-    if not twins.any():
+    if not _core.anywhere(twins):
         return result
     sums = _core.where(a < 0, smaller, _core.log(_core.exp(input) + _core.exp(other)))
     return _core.where(twins, sums, result)
@@ -319,6 +319,8 @@ HALVES = {dtypes["float16"]: (11, -14, 65504.0), dtypes["bfloat16"]: (8, -126, L
 
 
 class HalfNeighbour(Function):
+    generate_vmap_rule = True
+
     """`nextafter` of halves, by float32 arithmetic that is exact."""
 
     @staticmethod

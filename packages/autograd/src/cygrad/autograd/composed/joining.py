@@ -94,6 +94,7 @@ def block_diag(*tensors: Tensor) -> Tensor:
     for b in blocks[1:]:
         dtype = _core.promote_types(dtype, b.dtype)
     y = _core.zeros(sum(b.shape[0] for b in blocks), sum(b.shape[1] for b in blocks), dtype=dtype)
+    y = _core.with_room(y, *blocks)
     row = column = 0
     for b in blocks:
         y[row : row + b.shape[0], column : column + b.shape[1]] = b

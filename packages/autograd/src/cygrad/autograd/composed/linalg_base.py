@@ -8,7 +8,7 @@ from math import prod
 
 from cygrad.storage.core import dtypes
 
-from .._core import FunctionCtx, Tensor, arange, where
+from .._core import FunctionCtx, Tensor, arange, where, whole_batch
 from ..function import Function
 
 
@@ -19,6 +19,8 @@ class LinAlgError(RuntimeError):
 class Step(Function):
     """An operation of linear algebra as one node of the graph, named as PyTorch names it; its formulas are made of
     tensor operations, so that gradients of gradients need nothing more."""
+
+    generate_vmap_rule = True
 
     def __init_subclass__(cls):
         cls._backward_cls = type(cls.__name__ + "Backward0", (FunctionCtx,), {"__module__": "torch.autograd.function"})
@@ -72,6 +74,7 @@ def check_alike(a, b, name, first="A", second="B"):
 
 def raise_failed(info, name, text):
     """LinAlgError for the first item whose `info` is not 0; `text` has a place for that number."""
+    info = whole_batch(info)
     if not info.any().item():
         return
     for i, code in enumerate(info.reshape(-1).tolist()):

@@ -1,6 +1,19 @@
 """Factorisations: Cholesky, LU, QR and LDL, and what is done with the factors."""
 
-from .._core import RETURNS, Tensor, arange, cat, deliver, lapack, named_results, tril, triu
+from .._core import (
+    RETURNS,
+    Tensor,
+    arange,
+    cat,
+    deliver,
+    everywhere,
+    lapack,
+    named_results,
+    tril,
+    triu,
+    whole_batch,
+    with_room,
+)
 from . import composed
 from .linalg_base import (
     NOT_POSITIVE,
@@ -128,13 +141,14 @@ def function_cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False, 
 def cholesky_inverse(input: Tensor, upper: bool = False):
     """The inverse of the A whose Cholesky factor is `input`."""
     check_square(input, "cholesky_inverse")
-    zeros = (diagonal(input) == 0).nonzero()
+    lines = whole_batch(diagonal(input))
+    zeros = (lines == 0).nonzero()
     if zeros.shape[0]:
         place = zeros[0].tolist()
         item = 0
-        for size, k in zip(input.shape[:-2], place, strict=False):
+        for size, k in zip(lines.shape[:-1], place, strict=False):
             item = item * size + k
-        where_it_is = f"(Batch element {item}): " if input.ndim > 2 else ""
+        where_it_is = f"(Batch element {item}): " if lines.ndim > 1 else ""
         raise LinAlgError(f"cholesky_inverse: {where_it_is}{SINGULAR.format(place[-1] + 1)}")
     eye = expand_batch(identity(input, input.shape[-1]), tuple(input.shape[:-2]))
     half = triangular(mH(input) if upper else input, eye, False)      # L^-1
@@ -181,7 +195,7 @@ def lu_triangles(packed):
 
 def permutation_of(pivots, m):
     """For each row of PLU, the row of LU that it is: row swaps, one after another, of the rows 0 .. m-1."""
-    order = arange(m).expand(*pivots.shape[:-1], m).clone()
+    order = with_room(arange(m).expand(*pivots.shape[:-1], m).clone(), pivots)
     for i in range(pivots.shape[-1]):
         j = (pivots[..., i:i + 1] - 1).long()
         here, there = order[..., i:i + 1].clone(), order.gather(-1, j)
@@ -282,7 +296,7 @@ def check_pivots(packed, pivots):
         raise RuntimeError("torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype, got "
                            f"{pivots.dtype}. Note: this function is intended to be used with the output produced by "
                            "torch.linalg.lu_factor")
-    if pivots.numel() and not bool(((pivots >= 1) & (pivots <= packed.shape[-2])).all()):
+    if pivots.numel() and not everywhere((pivots >= 1) & (pivots <= packed.shape[-2])):
         raise RuntimeError("pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive. Did you properly "
                            "pass the result of lu_factor?")
 
@@ -351,11 +365,11 @@ def check_lu_solve(packed, pivots, b, left):
         raise RuntimeError(f"{name}: Expected LU.shape[:-1] and pivots.shape to be the same, but got pivots with shape "
                            f"{list(pivots.shape)} and LU with shape {list(packed.shape)}")
     check_system(packed, b, left, name)
-    if pivots.numel() and not bool((pivots >= 1).all()):
+    if pivots.numel() and not everywhere(pivots >= 1):
         raise RuntimeError("Pivots given to lu_solve must all be greater or equal to 1. Did you properly pass the "
                            "result "
                            "of lu_factor?")
-    if pivots.numel() and not bool((pivots <= packed.shape[-1]).all()):
+    if pivots.numel() and not everywhere(pivots <= packed.shape[-1]):
         raise RuntimeError("Pivots given to lu_solve must all be smaller or equal to LU.size(-2). Did you properly "
                            "pass "
                            "the result of lu_factor?")

@@ -1,10 +1,8 @@
 """Powers and the exponential of matrices; Vandermonde matrices."""
 
-from math import ceil, isfinite, log2
-
 from cygrad.storage.core import dtypes
 
-from .._core import Tensor, cat, matmul, where
+from .._core import Tensor, cat, matmul, where, whole_batch
 from . import composed
 from .linalg_base import Step, check_square, check_tensor, expand_batch, identity, mH, type_word
 from .linalg_solve import LinalgSolveEx, inverse_of
@@ -85,11 +83,10 @@ def exponential(a):
     if not a.numel():
         return a.new_empty(*a.shape)
     norms = a.abs().sum(-2).amax(-1)
-    halvings = [max(0, ceil(log2(v / REACH))) if isfinite(v) and v > 0 else 0 for v in norms.reshape(-1).tolist()]
-    most = max(halvings)
-    times = norms.new_empty(0)
+    halvings = (norms / REACH).log2().ceil()
+    times = where(halvings.isfinite() & (halvings > 0), halvings, halvings.new_zeros(()))[..., None, None]
+    most = int(whole_batch(times).max())
     if most:
-        times = norms.detach().new_tensor(halvings).reshape(*norms.shape, 1, 1)
         half = where(times > 1000, times - 1000, times.new_zeros(()))      # 2 ** -1023 is not normal: in two steps
         a = a * (2.0 ** -(times - half)).to(a.dtype) * (2.0**-half).to(a.dtype)
     x = pade(a, PADE)

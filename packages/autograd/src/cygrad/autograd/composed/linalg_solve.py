@@ -1,6 +1,6 @@
 """Systems of linear equations, inverses and determinants, on the LU factorisation of LAPACK."""
 
-from .._core import Tensor, deliver, is_grad_enabled, lapack, tril, triu, where
+from .._core import Tensor, anywhere, deliver, is_grad_enabled, lapack, tril, triu, where
 from . import composed
 from .linalg_base import (
     SINGULAR,
@@ -270,7 +270,7 @@ def nearly_singular(lu):
     pivots = diagonal(lu).abs()
     if not pivots.numel():
         return False
-    return bool((pivots.amin(-1) <= epsilon(lu) ** 0.5 * pivots.amax(-1)).any())
+    return anywhere(pivots.amin(-1) <= epsilon(lu) ** 0.5 * pivots.amax(-1))
 
 
 def product_of_others(s, pairs=False):

@@ -1,6 +1,6 @@
 """Singular values, eigenvalues, and what is made of them: pseudo-inverse, rank, condition, least squares."""
 
-from .._core import Tensor, cat, is_grad_enabled, lapack, stack, view_as_complex, where
+from .._core import Tensor, cat, everywhere, is_grad_enabled, lapack, stack, view_as_complex, where, whole_batch
 from . import composed
 from .linalg_base import (
     Step,
@@ -38,6 +38,7 @@ def refuse_infinite(a, name):
 
 def loose(z):
     """Whether a gradient turns vectors by a phase, which a decomposition does not define."""
+    z = whole_batch(z)
     parts = z.imag
     return parts.numel() and float(parts.abs().max()) > 1e-2 * max(1.0, float(z.abs().max()))
 
@@ -294,7 +295,7 @@ def unpacked(w, v, n):
 
 def eig_of(a, vectors):
     check_square(a, "linalg.eig")
-    if a.numel() and not bool(a.isfinite().all()):
+    if a.numel() and not everywhere(a.isfinite()):
         raise RuntimeError("torch.linalg.eig: input tensor should not contain infs or NaNs.")
     return LinalgEig.apply(a, vectors)
 
@@ -450,7 +451,7 @@ class LinalgLstsq(Step):
                      "not converge (error code: {}).")
         solution, none = x[..., :n, :], real(a.new_empty(0))
         residuals = none
-        if m > n and driver != "gelsy" and (driver == "gels" or bool((rank == n).all())):
+        if m > n and driver != "gelsy" and (driver == "gels" or everywhere(rank == n)):
             rest = x[..., n:, :].abs()
             residuals = (rest * rest).sum(-2)
         rank = rank.to(int64()) if driver != "gels" else rank.new_empty(0).to(int64())

@@ -18,6 +18,8 @@ INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 class Median(Function):
     """An element of `input` as a result, whose gradient all elements equal to it share evenly."""
 
+    generate_vmap_rule = True
+
     @staticmethod
     def forward(ctx, input, value):
         ctx.save_for_backward(input, value)
@@ -26,7 +28,7 @@ class Median(Function):
     @staticmethod
     def backward(ctx, g):
         input, value = ctx.saved_tensors
-        hit = _core.isnan(input) if value.isnan().item() else input == value
+        hit = _core.where(_core.isnan(value), _core.isnan(input), input == value)
         return _core.where(hit, g / hit.sum(), _core.zeros_like(g)), None
 
 
@@ -83,8 +85,8 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False):
             flat = input.detach().reshape(-1)
             n = flat.shape[0]
             value = _core.kthvalue(flat, (n + 1) // 2)[0] if n else nothing(input)
-            if n and input.is_floating_point() and _core.isnan(_core.amax(flat)).item():
-                value = _core.full_like(value, float("nan"))
+            if n and input.is_floating_point() and _core.anywhere(missing := _core.isnan(_core.amax(flat))):
+                value = _core.where(missing, float("nan"), value)
         return Median.apply(input, value) if n else value
     dim = line_of(input, dim, "median")
     no_bool(input, "median")
@@ -104,6 +106,8 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False):
         no_bool(input, "nanmedian")
         with no_grad():
             flat = input.detach().reshape(-1)
+            if _core.is_batched(input) and flat.shape[0]:
+                return Median.apply(input, nanmedian(flat, 0)[0])
             if input.is_floating_point():
                 flat = flat[_core.logical_not(_core.isnan(flat))]
             n = flat.shape[0]
@@ -168,7 +172,7 @@ def fractions(input, q, name, interpolation):
         if q.dtype is not input.dtype:
             raise RuntimeError(f"{name}() q tensor must be same dtype as the input tensor, got {q.dtype} and "
                                f"{input.dtype}")
-        if not _core.all((q >= 0) & (q <= 1)).item():
+        if not _core.everywhere((q >= 0) & (q <= 1)):
             raise RuntimeError(f"{name}() q values must be in the range [0, 1]")
         return q
     if not 0 <= q <= 1:

@@ -40,7 +40,7 @@ def bernoulli(
     """
     if p is None and not input.dtype.is_floating_point:
         raise NotImplementedError(f"bernoulli is not implemented for probabilities of {input.dtype}")
-    drawn = _core.empty(input.shape, dtype=(input if out is None else out).dtype)
+    drawn = _core.room_to_draw(input if out is None else input.to(out.dtype), "bernoulli", p is None)
     drawn.bernoulli_(input.detach() if p is None else p, generator=generator)
     return linked(drawn, input) if out is None else _core.deliver(drawn, out)
 
@@ -82,14 +82,15 @@ def normal(
     if isinstance(std, Tensor):
         if std.dtype.is_complex:
             raise RuntimeError(f"normal expects standard deviation to be non-complex, got {std.dtype}")
-        if not (std.detach() >= 0).all():
+        if not _core.everywhere(std.detach() >= 0):
             raise RuntimeError("normal expects all elements of std >= 0.0")
-    drawn = _core.empty(shape, dtype=kind.dtype)
+    spot = mean.detach() + std.detach() if isinstance(std, Tensor) and isinstance(mean, Tensor) else kind.detach()
+    drawn = _core.room_to_draw(spot.expand(shape).to(kind.dtype), "normal")
     if isinstance(std, Tensor):
-        drawn.normal_(generator=generator).mul_(std.detach())
+        drawn = drawn.normal_(generator=generator) * std.detach()
     else:
         drawn.normal_(0.0, std, generator=generator)
-    drawn.add_(mean.detach() if isinstance(mean, Tensor) else mean)
+    drawn = (drawn + (mean.detach() if isinstance(mean, Tensor) else mean)).to(kind.dtype)
     return linked(drawn, mean, std) if out is None else _core.deliver(drawn, out)
 
 
@@ -112,9 +113,9 @@ def check_weights(weights, count, replacement):
         if weights.ndim == 2 and n:
             return
         raise RuntimeError(f"cannot sample from no categories: shape {list(weights.shape)}")
-    if not (weights.min() >= 0).item() or not (weights.max() < float("inf")).item():
+    if not _core.everywhere(weights.min() >= 0) or not _core.everywhere(weights.max() < float("inf")):
         raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
-    if (weights.double().sum(-1) == 0).any().item():
+    if _core.anywhere(weights.double().sum(-1) == 0):
         raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
 
 
@@ -149,9 +150,9 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
     weights, count = input.detach(), num_samples.__index__()
     check_weights(weights, count, replacement)
     if replacement and count > 1:
-        wide = weights.double().contiguous()
+        wide = _core.spread_to_draw(weights, "multinomial").double().contiguous()
         return _core.drawn_places(wide, count, weights.dtype != dtypes["float64"], generator)
-    keys = _core.empty_like(weights).exponential_(generator=generator)
+    keys = _core.room_to_draw(weights, "multinomial", True).exponential_(generator=generator)
     keys = weights / keys
     return keys.argmax(-1, keepdim=True) if count == 1 else keys.topk(count)[1]
 
@@ -168,8 +169,9 @@ def poisson(input: Tensor, generator: Any = None) -> Tensor:
     if not input.dtype.is_floating_point:
         raise NotImplementedError(f"poisson is not implemented for {input.dtype}")
     rates = input.detach()
-    if not (rates >= 0).all().item():
+    if not _core.everywhere(rates >= 0):
         raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
+    rates = _core.spread_to_draw(rates, "poisson")
     return linked(_core.drawn_counts(rates.double().contiguous(), None, generator, "poisson").to(input.dtype), input)
 
 
@@ -186,5 +188,6 @@ def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
         if not t.dtype.is_floating_point:
             raise ValueError(f"binomial only supports floating-point dtypes for {name}, got: {t.dtype}")
     shape = (count.detach() + prob.detach()).shape
-    trials, chances = (t.detach().double().expand(shape).contiguous() for t in (count, prob))
+    wide = (t.detach().double().expand(shape) for t in (count, prob))
+    trials, chances = (_core.spread_to_draw(t, "binomial").contiguous() for t in wide)
     return linked(_core.drawn_counts(trials, chances, generator, "binomial").to(count.dtype), count, prob)

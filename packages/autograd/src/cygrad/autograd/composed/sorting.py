@@ -194,7 +194,7 @@ def isin(
     common = _core.result_type(x, among)
     x, among = (t.detach().to(common) if isinstance(t, Tensor) else _core.tensor(t, dtype=common) for t in (x, among))
     among = among.flatten()
-    if common.is_floating_point:
+    if common.is_floating_point and not _core.is_batched(among):     # sorted last, NaN equals nothing
         among = among[among == among]
     if among.numel() == 0:
         return _core.full(x.shape, bool(invert), dtype=dtypes["bool"])

@@ -401,9 +401,8 @@ def copied(x: Tensor) -> Tensor:
 
 def replaced(x: Tensor, src: Tensor, view, function: str) -> Tensor:
     """A copy of `x` in which `view` of it is overwritten by `src`, of the same shape."""
-    y = copied(x)
+    y = _core.with_room(copied(x), tensor_arg(src, function, "src"))
     target = view(y)
-    tensor_arg(src, function, "src")
     if target.shape != src.shape:
         raise RuntimeError(f"{function}(): expected src to have a size equal to the slice of self. src size = "
                            f"{list(src.shape)}, slice size = {list(target.shape)}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import cygrad
 from cygrad import Tensor
+from cygrad.autograd import _core
 from cygrad.nn.functional.checks import reduced, reduction_of, require_tensor
 
 __all__ = ["cross_entropy", "nll_loss"]
@@ -76,7 +77,8 @@ class _ClassTargets:
         elif target.dtype != cygrad.int64:
             raise RuntimeError(f"class indices must be torch.int64 or torch.uint8, got {target.dtype}")
         self.safe, self.keep = target, None
-        all_classes = target.numel() == 0 or (target.min().item() >= 0 and target.max().item() < classes)
+        seen = _core.whole_batch(target)
+        all_classes = seen.numel() == 0 or (seen.min().item() >= 0 and seen.max().item() < classes)
         if not all_classes or 0 <= ignore_index < classes:
             self.keep = target != ignore_index
             self.safe = target.masked_fill(target == ignore_index, 0)
@@ -125,7 +127,7 @@ def _check_class_weight(weight: Tensor | None, classes: int) -> None:
 
 
 def _check_bounds(target: Tensor, classes: int, ignore_index: int) -> None:
-    wrong = [t for t in target.reshape(-1).tolist() if not 0 <= t < classes]
+    wrong = [t for t in _core.whole_batch(target).reshape(-1).tolist() if not 0 <= t < classes]
     if wrong:
         raise IndexError(
             f"Target {wrong[0]} is out of bounds: classes are 0 to {classes - 1}, and {ignore_index} is ignored"

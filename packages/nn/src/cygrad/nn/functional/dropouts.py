@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import warnings
 
-import cygrad
 from cygrad import Tensor
+from cygrad.autograd import _core
 from cygrad.nn.functional.checks import require_tensor
 
 __all__ = ["alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout"]
@@ -38,7 +38,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
         return input
     if p == 1:
         return input.mul_(0.0) if inplace else input * 0.0
-    noise = cygrad.empty_like(input, requires_grad=False).bernoulli_(1 - p).div_(1 - p)
+    noise = _core.room_to_draw(input, "dropout").bernoulli_(1 - p).div_(1 - p)
     return input.mul_(noise) if inplace else input * noise
 
 
@@ -51,7 +51,7 @@ def _per_channel(input: Tensor) -> Tensor:
     """Memory for one number a channel, shaped to broadcast."""
     if input.dim() < 2:
         raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
-    return input.new_empty([*input.shape[:2], *(1 for _ in input.shape[2:])])
+    return _core.room_to_draw(input.new_empty([*input.shape[:2], *(1 for _ in input.shape[2:])]), "dropout")
 
 
 def channel_dropout(input: Tensor, p: float, training: bool, inplace: bool) -> Tensor:
@@ -142,7 +142,7 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
         return input
     if p == 1:
         return input.mul_(0.0) if inplace else input * 0.0
-    return _alpha(input, cygrad.empty_like(input, requires_grad=False).bernoulli_(1 - p), p, inplace)
+    return _alpha(input, _core.room_to_draw(input, "alpha_dropout").bernoulli_(1 - p), p, inplace)
 
 
 def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:

@@ -2,6 +2,7 @@
 import ast
 from pathlib import Path
 
+from .batch import batch_into, batch_kernel, is_batched, rule
 from .check import GUARDS, check
 from .emit import ids_text, write_if_changed
 from .forms import call_functions, forms_text
@@ -149,23 +150,24 @@ def op_kernel(row):
         if p.type != "castto":
             args += [f"&{p.name}.m"] if p.is_tensor else [f"{p.name}.n, {p.name}.v"] if p.type == "ints" else [p.name]
     result = "Tensor" if len(outs) == 1 else "tuple"
-    lines = [f"cdef {result} op_{row.name}({c_params(row)}):"]
-    lines += [f"    cdef Tensor {o} = tensor_new()" for o in outs]
-    lines.append("    cdef Node n")
+    lines = [f"cdef {result} op_{row.name}({c_params(row)}):", f"    cdef Tensor {', '.join(outs)}", "    cdef Node n"]
     if cast:
         lines += [f"    if {cast} >= 0 and {cast} != {inputs[0]}.m.dtype:",
                   f"        {inputs[0]} = op_cast({inputs[0]}, {cast})"]
     call = f"ops.op_{row.kernel}({', '.join([f'&{o}.m' for o in outs] + args)})"
+    lines += [f"    if {is_batched(row)}:", f"        {', '.join(outs)} = batch_{row.name}({names_of(row)})",
+              "    else:", *(f"        {o} = tensor_new()" for o in outs)]
     if len(outs) == 1:
-        lines.append(f"    adopt({outs[0]}, {call})")
+        lines.append(f"        adopt({outs[0]}, {call})")
     else:
-        lines.append(f"    memories = {call}")
-        lines += [f"    adopt({o}, memories[{i}])" for i, o in enumerate(outs)]
+        lines.append(f"        memories = {call}")
+        lines += [f"        adopt({o}, memories[{i}])" for i, o in enumerate(outs)]
     if row.grad:
         lines += record_lines(row, outs[0])
     lines += [line for o in outs for line in observe_lines(row, o, inputs)]
     lines.append(f"    return {', '.join(outs)}")
-    return "\n".join(lines) + "\n"
+    text = "\n".join(lines) + "\n"
+    return text if rule(row) == "hand" else "\n\n".join([batch_kernel(row, c_params(row)), text])
 
 
 def observe_lines(row, out, inputs):
@@ -173,12 +175,18 @@ def observe_lines(row, out, inputs):
     return ["    if cyg_mode & MODE_OBSERVED:", f"        observe({op_id(row)}, {out}, ({', '.join(inputs)},))"]
 
 
-def into_args(row, first):
+def names_of(row, first=None):
+    """All parameters as they stand in a call, the first under another name."""
+    return ", ".join([first or row.params[0].name, *(p.name for p in row.params[1:])])
+
+
+def into_args(row, names):
+    """Arguments of storage's NAME_into; names: of inputs that are called otherwise."""
     args = []
-    for i, p in enumerate(row.params):
-        args += [f"&{p.name if i else first}.m"] if p.is_tensor else [
+    for p in row.params:
+        args += [f"&{names.get(p.name, p.name)}.m"] if p.is_tensor else [
             f"{p.name}.n, {p.name}.v"] if p.type == "ints" else [p.name]
-    return f"ops.{row.into}_into({', '.join(args)})"
+    return ", ".join(args)
 
 
 def op_into(row):
@@ -186,15 +194,22 @@ def op_into(row):
     names = [p.name for p in row.inputs]
     x = names[0]
     rowmajor = row.layout == "contiguous"
-    lines = [f"cdef Tensor op_{row.name}({c_params(row)}):", "    cdef Tensor y = tensor_new()", "    cdef Node n",
-             f"    adopt(y, ops.op_clone(&y.m, &{x}.m, {x}.m.dtype, {rowmajor}))", f"    {into_args(row, 'y')}",
-             *record_lines(row, "y"), *observe_lines(row, "y", names), "    return y", "", ""]
+    write = f"ops.{row.into}_into({into_args(row, {x: 'y'})})"
+    tensors = ", ".join(p.name for p in row.inputs)
+    lines = [] if rule(row) == "hand" else [batch_into(row, c_params(row), lambda names: into_args(row, names)), ""]
+    lines += [f"cdef Tensor op_{row.name}({c_params(row)}):", "    cdef Tensor y", "    cdef Node n",
+              f"    if {is_batched(row)}:", f"        y = spread({x}, joint_of(({tensors},)), {rowmajor})",
+              f"        batch_into_{row.name}({names_of(row, 'y')})", "    else:", "        y = tensor_new()",
+              f"        adopt(y, ops.op_clone(&y.m, &{x}.m, {x}.m.dtype, {rowmajor}))", f"        {write}",
+              *record_lines(row, "y"), *observe_lines(row, "y", names), "    return y", "", ""]
     copied = x in set().union(*(read_by(row, n) for n in row.grad)) if row.grad else False
     lines += [f"cdef Tensor in_{row.name}({c_params(row)}):", f"    cdef Tensor y = {x}", "    cdef Node n",
               f"    cdef bint recorded = recording() and ({some_need(row)})", "    check_in_place(y, recorded)"]
     lines += [f"    refuse_overlap(y, {p.name})" for p in row.inputs[1:]]
-    lines += ["    cdef Tensor seen = glimpse(y) if cyg_mode & MODE_OBSERVED else None",
-              f"    {x} = history_alias(y, {copied}) if recorded else None", f"    {into_args(row, 'y')}",
+    lines += [f"    if {is_batched(row)}:", f"        check_levels(y, ({tensors},), \"{row.name}_\")",
+              "    cdef Tensor seen = glimpse(y) if cyg_mode & MODE_OBSERVED else None",
+              f"    {x} = history_alias(y, {copied}) if recorded else None", "    if y.flags & BATCHED:",
+              f"        batch_into_{row.name}({names_of(row, 'y')})", "    else:", f"        {write}",
               f"    bump(y, {op_id(row)})", "    if recorded and category(y.m.dtype) >= 2:", *node_lines(row, "y"),
               "        mark_overwritten(n, y)", "        rebase(y, n)",
               *observe_lines(row, "y", ["seen", *names[1:]]), "    return y"]
@@ -326,6 +341,7 @@ def public_names(rows):
     return (f"GENERATED_FUNCTIONS = {[r.name for r in rows.values() if 'function' in r.api]!r}\n"
             f"GENERATED_ALIASES = {aliases!r}      # further name, name\n"
             f"GENERATED_PLACES = {places!r}      # module -> public name -> name here\n"
+            f"GENERATED_LOOPED = {tuple(r.name for r in rows.values() if rule(r) == 'loop')!r}\n"
             f"GENERATED_RETURNS = {({r.name: tuple(r.returns.split()) for r in rows.values() if r.returns})!r}\n")
 
 

@@ -1,6 +1,7 @@
 """Rules that every row of the op table keeps; the first breach raises `TableError` with file, row and reason."""
 import ast
 
+from .batch import check_rule
 from .complexes import COMPLEX_TYPES, complex_formula, element
 from .parse import NAMESPACES, OUT_FORMS, calls_in, names_in
 from .scalar import KINDS, PRIMITIVES, NotScalar, forward_kernel, gradient_kernel, kernels, row_types
@@ -29,6 +30,7 @@ def check(rows):
         check_gradients(row)
         if row.kind == "pointwise":
             check_scalar(rows, row)
+        check_rule(row)
     ids = [k.id for k in kernels(rows)]
     for name in {i for i in ids if ids.count(i) > 1}:
         raise ValueError(f"two kernels have the id {name}")

@@ -33,6 +33,10 @@ A row (see CONTRIBUTING.md for a walk through one)::
     overload = "dim"             # node names end in 1, not 0, where this argument is given, or this input is a tensor
     returns = "values indices"   # several results: fields of the named tuple return_types.NAME (default: a plain tuple)
     py      = { b = "other" }    # public names of inputs; default: first tensor "input", second "other"
+    batch   = "loop"             # rows with a kernel, on batched tensors of vmap: front (default: the batch dimensions
+                                 # stand in front and arguments count past them), along (front, but indices that vary go
+                                 # to along_NAME), hand (batch_NAME is written by hand), loop (once for each example),
+                                 # dynamic (refused: the shape of the result depends on values)
     alias   = "absolute special.x"   # further names: in all forms that the name itself has, or as function of a module
     fused   = false              # gradients have no kernels of their own: the tensor reading computes them
     api     = "function method inplace out"   # where it appears (default: pointwise all four, else function method);
@@ -64,7 +68,7 @@ ARG_TYPES = ("int", "float", "number", "flag", "dim", "dims", "axis", "axes", "i
 OUT_FORMS = ("out", "out_same", "out_typed")
 KEYS = {"sig", "types", "out", "promote", "fwd", "fwd_bool", "fwd_int", "fwd_complex", "kernel", "into", "meta",
         "tensor", "grad", "nondiff", "node", "py", "api", "doc", "test", "alpha", "hand", "guard", "refusal", "layout",
-        "overload", "returns", "alias", "fused"}
+        "overload", "returns", "alias", "fused", "batch"}
 
 
 class TableError(ValueError):
@@ -110,6 +114,7 @@ class Row:
     layout: str | None
     overload: str | None
     returns: str | None
+    batch: str | None
     alias: tuple
     fused: bool
     test: dict = field(default_factory=dict)
@@ -210,7 +215,7 @@ def parse_row(name, file, raw):
     fwd = {k[4:]: raw[k] for k in ("fwd", "fwd_bool", "fwd_int", "fwd_complex") if k in raw}
     default_api = "function method inplace out" if fwd else "function method"
     optional = ("out", "promote", "kernel", "into", "meta", "tensor", "hand", "nondiff", "alpha", "guard", "refusal",
-                "layout", "overload", "returns")
+                "layout", "overload", "returns", "batch")
     return Row(name=name, file=file, params=params, outputs=outputs, types=raw.get("types", "all"), fwd=fwd,
                grad=raw.get("grad", {}), node=raw.get("node", camel(name)), py=raw.get("py", {}),
                api=tuple(raw.get("api", default_api).split()), doc=raw["doc"], test=raw.get("test", {}),
