@@ -9,6 +9,7 @@ X = ("randn", (4, 6))
 IMAGE = ("randn", (2, 6, 4, 4))
 SEQUENCE = ("randn", (3, 6, 5))
 PROBABILITIES = ("rand", (4, 6))
+PROBABILITIES_2D = ("rand", (2, 6, 4, 4))
 SIGNS = ("signs", (4, 6))
 CLASSES = ("classes", (4,))
 
@@ -54,6 +55,27 @@ MODULES = [
     ("MultiMarginLoss", (2, 0.5), [X, CLASSES]), ("MultiLabelMarginLoss", (), [X, ("labels", (4, 6))]),
     ("MultiLabelSoftMarginLoss", (), [X, PROBABILITIES]), ("CosineEmbeddingLoss", (0.1,), [X, X, ("signs", (4,))]),
     ("TripletMarginLoss", (2.0, 1.0, 1e-3, True), [X, X, X]), ("TripletMarginWithDistanceLoss", (), [X, X, X]),
+    ("Conv1d", (6, 4, 3), [SEQUENCE]), ("Conv1d", (6, 4, 2, 2, 1, 2, 2, False, "circular"), [SEQUENCE]),
+    ("Conv2d", (6, 4, 3), [IMAGE]), ("Conv2d", (6, 6, (3, 2), (1, 2), (1, 0), 1, 6), [IMAGE]),
+    ("Conv2d", (6, 4, 2, 1, "same"), [IMAGE]), ("Conv2d", (6, 4, 3, 1, 1, 1, 2, True, "reflect"), [IMAGE]),
+    ("Conv2d", (6, 4, 1), [("randn", (6, 4, 4))]), ("Conv3d", (6, 4, 2, 1, 1), [("randn", (2, 6, 3, 2, 2))]),
+    ("ConvTranspose1d", (6, 4, 3, 2, 1, 1), [SEQUENCE]), ("ConvTranspose2d", (6, 4, 3, 2, 1, 1, 2), [IMAGE]),
+    ("ConvTranspose2d", (6, 4, 2, 1, 0, 1, 1, False, 2), [IMAGE]),
+    ("ConvTranspose3d", (6, 4, 2), [("randn", (2, 6, 3, 2, 2))]), ("Unfold", (2, 1, 1, 2), [IMAGE]),
+    ("Fold", ((5, 4), 2, 1, 1, 1), [("randn", (2, 12, 30))]), ("MaxPool1d", (2,), [SEQUENCE]),
+    ("MaxPool2d", (3, 2, 1, 1, False, True), [IMAGE]), ("MaxPool2d", (2, 1, 0, 2), [IMAGE]),
+    ("MaxPool3d", ((2, 1, 2), 1), [("randn", (2, 6, 3, 2, 2))]), ("AvgPool1d", (2, 2, 1), [SEQUENCE]),
+    ("AvgPool2d", (3, 2, 1, True, False), [IMAGE]), ("AvgPool2d", (2, None, 0, False, True, 3), [IMAGE]),
+    ("AvgPool3d", (2, 1, 1), [("randn", (2, 6, 3, 2, 2))]), ("LPPool1d", (2, 2), [SEQUENCE]),
+    ("LPPool2d", (3, (2, 3), 1, True), [PROBABILITIES_2D]), ("LPPool3d", (2, 2), [("randn", (2, 6, 3, 2, 2))]),
+    ("AdaptiveAvgPool1d", (3,), [SEQUENCE]), ("AdaptiveAvgPool2d", ((3, None),), [IMAGE]),
+    ("AdaptiveAvgPool3d", (2,), [("randn", (2, 6, 3, 2, 2))]), ("AdaptiveMaxPool1d", (3,), [SEQUENCE]),
+    ("AdaptiveMaxPool2d", (3,), [IMAGE]), ("AdaptiveMaxPool3d", ((2, 1, 2),), [("randn", (2, 6, 3, 2, 2))]),
+    ("Upsample", (7,), [SEQUENCE]), ("Upsample", (None, 1.7, "nearest-exact"), [IMAGE]),
+    ("Upsample", (None, (1.5, 0.6), "bilinear"), [IMAGE]), ("Upsample", ((3, 7), None, "bicubic", True), [IMAGE]),
+    ("Upsample", (None, 2, "bicubic", False), [IMAGE]), ("Upsample", (None, 1.3, "linear", False, True), [SEQUENCE]),
+    ("Upsample", (5, None, "trilinear"), [("randn", (2, 6, 3, 2, 2))]), ("Upsample", (3, None, "area"), [IMAGE]),
+    ("UpsamplingNearest2d", (3,), [IMAGE]), ("UpsamplingBilinear2d", (None, 2), [IMAGE]),
     ("CrossEntropyLoss", (None, None, -100, None, "sum", 0.1), [X, CLASSES]), ("Softmax", (1,), [X]),
 ]
 

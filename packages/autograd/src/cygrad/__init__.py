@@ -35,10 +35,13 @@ _sys.meta_path.append(_MissingPart)
 
 # Functions of nn that PyTorch has at its top too.
 _FROM_NN = frozenset((
-    "alpha_dropout", "alpha_dropout_", "batch_norm", "bilinear", "celu", "celu_", "channel_shuffle",
-    "cosine_similarity", "dropout", "dropout_", "embedding", "feature_alpha_dropout", "feature_dropout",
-    "group_norm", "hardshrink", "instance_norm", "layer_norm", "pairwise_distance", "pdist", "pixel_shuffle",
-    "pixel_unshuffle", "prelu", "relu_", "rms_norm", "rrelu", "rrelu_", "selu", "selu_", "threshold", "threshold_"))
+    "adaptive_avg_pool1d", "adaptive_max_pool1d", "alpha_dropout", "alpha_dropout_", "avg_pool1d", "batch_norm",
+    "bilinear", "celu", "celu_", "channel_shuffle", "conv1d", "conv2d", "conv3d", "conv_transpose1d",
+    "conv_transpose2d", "conv_transpose3d", "cosine_similarity", "ctc_loss", "dropout", "dropout_", "embedding",
+    "feature_alpha_dropout", "feature_dropout", "group_norm", "hardshrink", "instance_norm", "layer_norm",
+    "max_pool1d", "max_pool1d_with_indices", "max_pool2d", "max_pool3d", "pairwise_distance", "pdist",
+    "pixel_shuffle", "pixel_unshuffle", "prelu", "relu_", "rms_norm", "rrelu", "rrelu_", "selu", "selu_",
+    "threshold", "threshold_"))
 
 
 def __getattr__(name):

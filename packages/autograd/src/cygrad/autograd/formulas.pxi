@@ -319,3 +319,14 @@ cdef Tensor masked_select_backward(Tensor g, const Dims* sizes, Tensor mask):
 
 cdef int bw_optimizer_step(Node n, Tensor g) except -1:
     raise SystemError("an optimizer's write is never recorded")
+
+
+cdef Tensor col2im_of(Tensor g, const Dims* geometry, const Dims* shape):
+    """Gradient of im2col: its adjoint takes the sizes of the image only."""
+    cdef Dims size
+    cdef int i, nd = geometry.n // 4
+    size.n = nd
+    for i in range(nd):
+        size.v[i] = shape.v[shape.n - nd + i]
+    return op_col2im(g, geometry, &size)
+

@@ -4,9 +4,9 @@ from cygrad.storage.parts import require
 
 require("autograd")
 
-from cygrad.nn import functional, init
+from cygrad.nn import functional, init, utils
 from cygrad.nn.modules import *
 from cygrad.nn.modules import __all__ as _modules
 from cygrad.nn.parameter import Buffer, Parameter
 
-__all__ = ["Buffer", "Parameter", "functional", "init", *_modules]
+__all__ = ["Buffer", "Parameter", "functional", "init", "utils", *_modules]

@@ -7,12 +7,25 @@ from collections.abc import Sequence
 from cygrad import Tensor
 from cygrad.nn import functional as F
 from cygrad.nn.functional import (
+    adaptive_avg_pool1d,
+    avg_pool1d,
     bilinear,
     celu,
     celu_,
     channel_shuffle,
+    conv1d,
+    conv2d,
+    conv3d,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
     cosine_similarity,
+    ctc_loss,
     hardshrink,
+    max_pool1d,
+    max_pool1d_with_indices,
+    max_pool2d,
+    max_pool3d,
     pairwise_distance,
     pdist,
     pixel_shuffle,
@@ -30,14 +43,24 @@ from cygrad.nn.functional import (
 from cygrad.nn.functional.dropouts import channel_dropout
 
 __all__ = [
+    "adaptive_avg_pool1d",
+    "adaptive_max_pool1d",
     "alpha_dropout",
     "alpha_dropout_",
+    "avg_pool1d",
     "batch_norm",
     "bilinear",
     "celu",
     "celu_",
     "channel_shuffle",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
     "cosine_similarity",
+    "ctc_loss",
     "dropout",
     "dropout_",
     "embedding",
@@ -47,6 +70,10 @@ __all__ = [
     "hardshrink",
     "instance_norm",
     "layer_norm",
+    "max_pool1d",
+    "max_pool1d_with_indices",
+    "max_pool2d",
+    "max_pool3d",
     "pairwise_distance",
     "pdist",
     "pixel_shuffle",
@@ -153,3 +180,8 @@ def embedding(
     """See `cygrad.nn.functional.embedding`; here `padding_idx` -1 means none."""
     padding = None if padding_idx < 0 else padding_idx
     return F.embedding(indices, weight, padding, None, 2.0, scale_grad_by_freq, sparse)
+
+
+def adaptive_max_pool1d(input: Tensor, output_size: int | Sequence[int]) -> tuple[Tensor, Tensor]:
+    """See `cygrad.nn.functional.adaptive_max_pool1d`; here places are returned always."""
+    return F.adaptive_max_pool1d_with_indices(input, output_size)

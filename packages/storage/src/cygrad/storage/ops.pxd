@@ -53,6 +53,15 @@ cdef Storage op_softmax(Meta* y, Meta* x, int64_t dim)
 cdef Storage op_log_softmax(Meta* y, Meta* x, int64_t dim)
 cdef Storage op_softmax_backward(Meta* y, Meta* g, Meta* out, int64_t dim)         # out * (g - sum(g * out, dim))
 cdef Storage op_log_softmax_backward(Meta* y, Meta* g, Meta* out, int64_t dim)     # g - exp(out) * sum(g, dim)
+# convolutions and pooling; v: a geometry, see ops_conv.pxi and ops_pool.pxi; size: of the input or weight that the gradient is for
+cdef Storage op_convolution(Meta* y, Meta* x, Meta* w, int n, const int64_t* v)
+cdef Storage op_convolution_input(Meta* y, Meta* g, Meta* w, int n, const int64_t* v, int m, const int64_t* size)
+cdef Storage op_convolution_weight(Meta* y, Meta* g, Meta* x, int n, const int64_t* v, int m, const int64_t* size)
+cdef Storage op_avg_pool(Meta* y, Meta* x, int n, const int64_t* v)
+cdef Storage op_avg_pool_input(Meta* y, Meta* g, int n, const int64_t* v, int m, const int64_t* size)
+cdef Storage op_max_pool_index(Meta* y, Meta* x, int n, const int64_t* v)           # int64, places in the plane
+cdef Storage op_im2col(Meta* y, Meta* x, int n, const int64_t* v)
+cdef Storage op_col2im(Meta* y, Meta* g, int n, const int64_t* v, int m, const int64_t* size)
 # running sums and their like, of x's shape; dtype -1: ints and bool in int64
 cdef Storage op_cumsum(Meta* y, Meta* x, int64_t dim, int dtype)
 cdef Storage op_cumsum_back(Meta* y, Meta* x, int64_t dim)                          # from the far end

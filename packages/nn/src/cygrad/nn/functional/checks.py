@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from cygrad import Tensor
+from cygrad import Tensor, channels_last
 from cygrad.autograd._core import deliver
 
 
@@ -42,3 +42,36 @@ def with_out(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         return result if out is None else deliver(result, out, True)
 
     return call
+
+
+def per_dimension(name: str, value: int | Sequence[int], dims: int) -> tuple[int, ...]:
+    """One number for each dimension: a single one stands for all. RuntimeError if there are others, or no ints."""
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        numbers = tuple(value) * (dims if len(value) == 1 else 1)
+    else:
+        numbers = (value,) * dims
+    if len(numbers) != dims or not all(hasattr(n, "__index__") and not isinstance(n, bool) for n in numbers):
+        raise RuntimeError(
+            f"expected {name} to be a single integer value or a list of {dims} values to match the dimensions, but got "
+            f"{name}={value}"
+        )
+    return tuple(n.__index__() for n in numbers)
+
+
+def formatted(result: Tensor, input: Tensor) -> Tensor:
+    """A result in the memory format of images that its input has: channels last stay last."""
+    if input.dim() != 4 or input.is_contiguous() or not _channels_last(input):
+        return result
+    return result.contiguous(memory_format=channels_last)
+
+
+def _channels_last(images: Tensor) -> bool:
+    """Whether strides grow from channels to width, height and batch, also where sizes of 1 leave it open."""
+    least, strides = 0, images.stride()
+    if strides[1] == 0 or images.numel() == 0:
+        return False
+    for dim in (1, 3, 2, 0):
+        if strides[dim] < least or (dim == 0 and least == strides[1]):
+            return False
+        least = strides[dim] * max(images.shape[dim], 1)
+    return True

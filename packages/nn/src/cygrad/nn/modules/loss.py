@@ -10,6 +10,7 @@ from cygrad.nn.modules.module import Module
 __all__ = [
     "BCELoss",
     "BCEWithLogitsLoss",
+    "CTCLoss",
     "CrossEntropyLoss",
     "GaussianNLLLoss",
     "HuberLoss",
@@ -381,4 +382,28 @@ class SoftMarginLoss(_Loss):
             input,
             target,
             reduction=self.reduction,
+        )
+
+
+class CTCLoss(_Loss):
+    """The loss of all alignments of labels with steps, see `cygrad.nn.functional.ctc_loss`.
+
+    Parameters
+    ----------
+    blank : int, default 0
+        The label of nothing.
+    reduction : str
+        ``"mean"``, ``"sum"`` or ``"none"``.
+    zero_infinity : bool, default False
+        Infinite losses become 0.
+    """
+
+    def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> None:
+        super().__init__(reduction=reduction)
+        self.blank = blank
+        self.zero_infinity = zero_infinity
+
+    def forward(self, log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor) -> Tensor:
+        return F.ctc_loss(
+            log_probs, targets, input_lengths, target_lengths, self.blank, self.reduction, self.zero_infinity
         )

@@ -1,0 +1,604 @@
+"""Largest elements and means of windows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import cygrad
+from cygrad import Tensor
+from cygrad.autograd import _core
+from cygrad.nn.functional.checks import formatted, per_dimension, require_tensor, with_out
+
+__all__ = [
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool1d_with_indices",
+    "adaptive_max_pool2d",
+    "adaptive_max_pool2d_with_indices",
+    "adaptive_max_pool3d",
+    "adaptive_max_pool3d_with_indices",
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
+    "lp_pool1d",
+    "lp_pool2d",
+    "lp_pool3d",
+    "max_pool1d",
+    "max_pool1d_with_indices",
+    "max_pool2d",
+    "max_pool2d_with_indices",
+    "max_pool3d",
+    "max_pool3d_with_indices",
+    "max_unpool1d",
+    "max_unpool2d",
+    "max_unpool3d",
+]
+
+Sizes = int | Sequence[int]
+Both = tuple[Tensor, Tensor]
+
+
+def _check_dims(name: str, input: Tensor, dims: int) -> None:
+    require_tensor(name, "input", input)
+    if input.dim() not in (dims + 1, dims + 2) or any(size == 0 for size in input.shape[input.dim() - dims - 1 :]):
+        raise RuntimeError(
+            f"{name}: Expected {dims + 1}D or {dims + 2}D (batch mode) tensor with optional 0 dim batch size for "
+            f"input, but got:{list(input.shape)}"
+        )
+
+
+def _out_sizes(
+    name: str, input: Tensor, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple, ceil_mode: bool
+) -> list[int]:
+    """Sizes of the result of windows that slide, if they fit."""
+    for what, values in (("kernel_size", kernel), ("stride", stride), ("dilation", dilation)):
+        if min(values) < 1:
+            raise RuntimeError(f"{name}: {what} should be greater than zero, but got {values}")
+    sizes = []
+    for size, k, s, p, d in zip(input.shape[-len(kernel) :], kernel, stride, padding, dilation, strict=True):
+        reach = d * (k - 1) + 1
+        if p < 0:
+            raise RuntimeError(f"pad must be non-negative, but got pad: {p}")
+        if p > reach // 2:
+            raise RuntimeError(
+                f"pad should be at most half of effective kernel size, but got pad={p}, kernel_size={k} and "
+                f"dilation={d}"
+            )
+        out = (size + 2 * p - reach + (s - 1 if ceil_mode else 0)) // s + 1
+        if ceil_mode and (out - 1) * s >= size + p:
+            out -= 1  # the last window would begin in the padding behind
+        sizes.append(out)
+    if min(sizes) < 1:
+        planes = input.shape[-len(kernel) - 1]
+        raise RuntimeError(
+            f"Given input size: {(planes, *input.shape[-len(kernel) :])}. Calculated output size: {(planes, *sizes)}. "
+            f"Output size is too small: {name}"
+        )
+    return sizes
+
+
+def _geometry(
+    sizes: Sequence[int],
+    kernel: Sequence[int] = (),
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (),
+    dilation: Sequence[int] = (),
+    adaptive: bool = False,
+    count_padding: bool = False,
+    divisor: int = 0,
+) -> tuple[int, ...]:
+    """What the rows of pooling in the op table take: see ops_pool.pxi."""
+    ones = (1,) * len(sizes)
+    return (
+        len(sizes),
+        int(adaptive),
+        int(count_padding),
+        divisor,
+        *sizes,
+        *(kernel or ones),
+        *(stride or ones),
+        *(padding or (0,) * len(sizes)),
+        *(dilation or ones),
+    )
+
+
+def _picked(input: Tensor, index: Tensor, dims: int) -> Tensor:
+    """The elements of each plane that an index names."""
+    return input.flatten(-dims).gather(-1, index.flatten(-dims)).view(index.shape)
+
+
+# ---- sliding maxima ----------------------------------------------------------------------------------------------
+def _max_pool(
+    dims: int,
+    input: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None,
+    padding: Sizes,
+    dilation: Sizes,
+    ceil_mode: bool,
+) -> Both:
+    name = f"max_pool{dims}d"
+    _check_dims(name, input, dims)
+    kernel = per_dimension("kernel_size", kernel_size, dims)
+    steps = kernel if stride is None or stride in ([], ()) else per_dimension("stride", stride, dims)
+    padding = per_dimension("padding", padding, dims)
+    dilation = per_dimension("dilation", dilation, dims)
+    sizes = _out_sizes(name, input, kernel, steps, padding, dilation, ceil_mode)
+    searched = input.detach()
+    if not input.is_floating_point():
+        if input.dtype == cygrad.bool or input.is_complex():
+            raise NotImplementedError(f"{name} is not implemented for {input.dtype}")
+        searched = searched.double()
+    index = _core.max_pool_index(searched, _geometry(sizes, kernel, steps, padding, dilation))
+    return formatted(_picked(input, index, dims), input), formatted(index, input)
+
+
+def max_pool1d_with_indices(
+    input: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Both:
+    """Return the results of `max_pool1d` and where they come from."""
+    return _max_pool(1, input, kernel_size, stride, padding, dilation, ceil_mode)
+
+
+def max_pool2d_with_indices(
+    input: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Both:
+    """Return the results of `max_pool2d` and where they come from."""
+    return _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode)
+
+
+def max_pool3d_with_indices(
+    input: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Both:
+    """Return the results of `max_pool3d` and where they come from."""
+    return _max_pool(3, input, kernel_size, stride, padding, dilation, ceil_mode)
+
+
+def max_pool1d(
+    input: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Tensor | Both:
+    """Return the largest element of each window of sequences; see `max_pool2d`."""
+    both = _max_pool(1, input, kernel_size, stride, padding, dilation, ceil_mode)
+    return both if return_indices else both[0]
+
+
+def max_pool2d(
+    input: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Tensor | Both:
+    """Return the largest element of each window of images.
+
+    Parameters
+    ----------
+    input : Tensor, shape (N, C, H, W) or (C, H, W)
+    kernel_size : int or pair of int
+        Sizes of the window.
+    stride : int or pair of int, optional
+        Steps between windows; by default they lie side by side.
+    padding : int or pair of int
+        By which windows may begin before and end behind the image, at most half their size.
+    dilation : int or pair of int
+        Steps between the elements of a window.
+    ceil_mode : bool
+        Take a last window that does not fit as a whole.
+    return_indices : bool
+        Return where the elements are, too, counted in their plane; `max_unpool2d` takes it.
+
+    Returns
+    -------
+    Tensor, shape (N, C, H', W') or (C, H', W'); or a pair
+
+    Raises
+    ------
+    RuntimeError
+        If no window fits.
+    """
+    both = _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode)
+    return both if return_indices else both[0]
+
+
+def max_pool3d(
+    input: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Tensor | Both:
+    """Return the largest element of each window of volumes; see `max_pool2d`."""
+    both = _max_pool(3, input, kernel_size, stride, padding, dilation, ceil_mode)
+    return both if return_indices else both[0]
+
+
+def _max_unpool(
+    dims: int,
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None,
+    padding: Sizes,
+    output_size: Sequence[int] | None,
+) -> Tensor:
+    name = f"max_unpool{dims}d"
+    require_tensor(name, "input", input)
+    require_tensor(name, "indices", indices)
+    kernel = per_dimension("kernel_size", kernel_size, dims)
+    steps = kernel if stride is None or stride in ([], ()) else per_dimension("stride", stride, dims)
+    padding = per_dimension("padding", padding, dims)
+    if input.dim() not in (dims + 1, dims + 2):
+        raise RuntimeError(
+            f"Input to {name} should be a {dims + 1}d or {dims + 2}d Tensor, but got one with {input.dim()} dims"
+        )
+    if indices.dtype != cygrad.int64:
+        raise RuntimeError(f"elements in indices should be type int64 but got: {indices.dtype}")
+    if indices.shape != input.shape:
+        raise RuntimeError(
+            f"Expected shape of indices to be same as that of the input tensor ({list(input.shape)}) but got indices "
+            f"tensor with shape: {list(indices.shape)}"
+        )
+    sizes = _unpooled(input, kernel, steps, padding, output_size)
+    places = math.prod(sizes)
+    if indices.numel() and not (indices.min() >= 0 and indices.max() < places):
+        wrong = int(indices.max() if indices.max() >= places else indices.min())
+        raise RuntimeError(
+            f"Found an invalid max index: {wrong} (output volumes are of size {'x'.join(map(str, sizes))})"
+        )
+    lead = input.shape[: input.dim() - dims]
+    zeros = cygrad.zeros(*lead, places, dtype=input.dtype)
+    return formatted(zeros.scatter(-1, indices.flatten(-dims), input.flatten(-dims)).view(*lead, *sizes), input)
+
+
+def _unpooled(
+    input: Tensor, kernel: tuple, stride: tuple, padding: tuple, output_size: Sequence[int] | None
+) -> list[int]:
+    dims = len(kernel)
+    default = [
+        (size - 1) * s + k - 2 * p for size, k, s, p in zip(input.shape[-dims:], kernel, stride, padding, strict=True)
+    ]
+    if output_size is None:
+        return default
+    wanted = list(output_size)
+    if len(wanted) == dims + 2:
+        wanted = wanted[2:]
+    if len(wanted) != dims:
+        raise ValueError(
+            f"output_size should be a sequence containing {dims} or {dims + 2} elements, but it has a length of "
+            f"'{len(output_size)}'"
+        )
+    for i, (size, most, step) in enumerate(zip(wanted, default, stride, strict=True)):
+        if not most - step < size < most + step:
+            raise ValueError(
+                f'invalid output_size "{tuple(output_size)}" (dim {i} must be between {most - step} and {most + step})'
+            )
+    return wanted
+
+
+def max_unpool1d(
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    output_size: Sequence[int] | None = None,
+) -> Tensor:
+    """Put the results of `max_pool1d` where they come from, among zeros; see `max_unpool2d`."""
+    return _max_unpool(1, input, indices, kernel_size, stride, padding, output_size)
+
+
+def max_unpool2d(
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    output_size: Sequence[int] | None = None,
+) -> Tensor:
+    """Put the results of `max_pool2d` where they come from, among zeros.
+
+    Parameters
+    ----------
+    input : Tensor, shape (N, C, H, W) or (C, H, W)
+    indices : Tensor of int64, shape of the input
+        As `max_pool2d` returns them.
+    kernel_size, stride, padding : int or pair of int
+        Of the pooling.
+    output_size : sequence of int, optional
+        Sizes of the image, where several are possible.
+
+    Raises
+    ------
+    RuntimeError
+        If an index lies outside the image.
+    ValueError
+        If no image of `output_size` gives a result of these sizes.
+    """
+    return _max_unpool(2, input, indices, kernel_size, stride, padding, output_size)
+
+
+def max_unpool3d(
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    output_size: Sequence[int] | None = None,
+) -> Tensor:
+    """Put the results of `max_pool3d` where they come from, among zeros; see `max_unpool2d`."""
+    return _max_unpool(3, input, indices, kernel_size, stride, padding, output_size)
+
+
+# ---- sliding means -----------------------------------------------------------------------------------------------
+def _avg_pool(
+    dims: int,
+    input: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None,
+    padding: Sizes,
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: int | None,
+) -> Tensor:
+    name = f"avg_pool{dims}d"
+    _check_dims(name, input, dims)
+    kernel = per_dimension("kernel_size", kernel_size, dims)
+    steps = kernel if stride is None or stride in ([], ()) else per_dimension("stride", stride, dims)
+    padding = per_dimension("padding", padding, dims)
+    if divisor_override == 0:
+        raise RuntimeError("divisor must be not zero")
+    sizes = _out_sizes(name, input, kernel, steps, padding, (1,) * dims, ceil_mode)
+    geometry = _geometry(sizes, kernel, steps, padding, count_padding=count_include_pad, divisor=divisor_override or 0)
+    if not input.is_floating_point():
+        if input.dtype != cygrad.int64:
+            raise NotImplementedError(f"{name} is not implemented for {input.dtype}")
+        return _core.avg_pool(input.double(), geometry).trunc().long()
+    return _core.avg_pool(input, geometry)
+
+
+def avg_pool1d(
+    input: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> Tensor:
+    """Return the mean of each window of sequences; see `avg_pool2d`."""
+    return _avg_pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
+
+
+@with_out
+def avg_pool2d(
+    input: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Tensor:
+    """Return the mean of each window of images.
+
+    Parameters
+    ----------
+    input : Tensor, shape (N, C, H, W) or (C, H, W)
+    kernel_size, stride, padding, ceil_mode
+        See `max_pool2d`.
+    count_include_pad : bool
+        Count the zeros of the padding.
+    divisor_override : int, optional
+        Divide by this in place of the number of elements.
+
+    Returns
+    -------
+    Tensor, shape (N, C, H', W') or (C, H', W')
+
+    Raises
+    ------
+    RuntimeError
+        If no window fits.
+    """
+    return _avg_pool(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+@with_out
+def avg_pool3d(
+    input: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Tensor:
+    """Return the mean of each window of volumes; see `avg_pool2d`."""
+    return _avg_pool(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+def _lp_pool(
+    dims: int, input: Tensor, norm_type: float, kernel_size: Sizes, stride: Sizes | None, ceil_mode: bool
+) -> Tensor:
+    elements = math.prod(per_dimension("kernel_size", kernel_size, dims))
+    means = _avg_pool(dims, input.pow(norm_type), kernel_size, stride, 0, ceil_mode, True, None)
+    return (means.sign() * means.abs().relu()).mul(elements).pow(1.0 / norm_type)
+
+
+def lp_pool1d(
+    input: Tensor, norm_type: float, kernel_size: Sizes, stride: Sizes | None = None, ceil_mode: bool = False
+) -> Tensor:
+    """Return a norm of each window of sequences; see `lp_pool2d`."""
+    return _lp_pool(1, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+def lp_pool2d(
+    input: Tensor, norm_type: float, kernel_size: Sizes, stride: Sizes | None = None, ceil_mode: bool = False
+) -> Tensor:
+    """Return a norm of each window of images: the root of the sum of powers, without absolute values.
+
+    Parameters
+    ----------
+    input : Tensor, shape (N, C, H, W) or (C, H, W)
+    norm_type : float
+        The exponent.
+    kernel_size, stride, ceil_mode
+        See `max_pool2d`.
+    """
+    return _lp_pool(2, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+def lp_pool3d(
+    input: Tensor, norm_type: float, kernel_size: Sizes, stride: Sizes | None = None, ceil_mode: bool = False
+) -> Tensor:
+    """Return a norm of each window of volumes; see `lp_pool2d`."""
+    return _lp_pool(3, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+# ---- windows that follow from the sizes of the result ------------------------------------------------------------
+def _adaptive(name: str, dims: int, input: Tensor, output_size: Sizes | Sequence[int | None] | None) -> list[int]:
+    """The sizes of the result; None keeps that of the input."""
+    require_tensor(name, "input", input)
+    if input.dim() <= dims:
+        raise ValueError(f"Input dimension should be at least {dims + 1}, got {input.dim()}: {name}")
+    if input.dim() not in (dims + 1, dims + 2):
+        raise RuntimeError(f"{name}(): Expected {dims + 1}D or {dims + 2}D tensor, but got {list(input.shape)}")
+    if isinstance(output_size, Sequence):
+        wanted = list(output_size)
+        if len(wanted) != dims:
+            raise RuntimeError(f"{name}: output_size must be {dims}, got {wanted}")
+    else:
+        wanted = [output_size] * dims
+    place = input.shape[-dims:]
+    sizes = [have if want is None else want for want, have in zip(wanted, place, strict=True)]
+    if min(sizes) < 0:
+        raise RuntimeError(
+            f"{name}: elements of output_size must be greater than or equal to 0 but received {tuple(sizes)}"
+        )
+    for dim in range(1, input.dim()) if input.dim() == dims + 2 else range(input.dim()):
+        if input.shape[dim] == 0:
+            raise RuntimeError(
+                f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes "
+                f"{list(input.shape)} with dimension {dim} being empty"
+            )
+    return sizes
+
+
+def _adaptive_avg_pool(dims: int, input: Tensor, output_size: Sizes | Sequence[int | None] | None) -> Tensor:
+    name = f"adaptive_avg_pool{dims}d"
+    sizes = _adaptive(name, dims, input, output_size)
+    if not input.is_floating_point():
+        raise NotImplementedError(f"{name} is not implemented for {input.dtype}")
+    return _core.avg_pool(input, _geometry(sizes, adaptive=True))
+
+
+def adaptive_avg_pool1d(input: Tensor, output_size: Sizes) -> Tensor:
+    """Return means of so many windows of sequences; see `adaptive_avg_pool2d`."""
+    return _adaptive_avg_pool(1, input, output_size)
+
+
+def adaptive_avg_pool2d(input: Tensor, output_size: Sizes | Sequence[int | None] | None) -> Tensor:
+    """Return means of so many windows of images as the result has places.
+
+    Parameters
+    ----------
+    input : Tensor, shape (N, C, H, W) or (C, H, W)
+    output_size : int, None, or pair of them
+        Sizes of the result; None keeps that of the input.
+
+    Returns
+    -------
+    Tensor, shape (N, C, H', W') or (C, H', W')
+        Place i of n goes from ``floor(i * H / n)`` to ``ceil((i + 1) * H / n)``.
+
+    Raises
+    ------
+    RuntimeError
+        If the sizes are not two, or a dimension of the input is empty.
+    """
+    return _adaptive_avg_pool(2, input, output_size)
+
+
+def adaptive_avg_pool3d(input: Tensor, output_size: Sizes | Sequence[int | None] | None) -> Tensor:
+    """Return means of so many windows of volumes; see `adaptive_avg_pool2d`."""
+    return _adaptive_avg_pool(3, input, output_size)
+
+
+def _adaptive_max_pool(dims: int, input: Tensor, output_size: Sizes | Sequence[int | None] | None) -> Both:
+    name = f"adaptive_max_pool{dims}d"
+    sizes = _adaptive(name, dims, input, output_size)
+    if not input.is_floating_point():
+        raise NotImplementedError(f"{name} is not implemented for {input.dtype}")
+    index = _core.max_pool_index(input.detach(), _geometry(sizes, adaptive=True))
+    return _picked(input, index, dims), index
+
+
+def adaptive_max_pool1d_with_indices(input: Tensor, output_size: Sizes, return_indices: bool = False) -> Both:
+    """Return the results of `adaptive_max_pool1d` and where they come from."""
+    return _adaptive_max_pool(1, input, output_size)
+
+
+def adaptive_max_pool2d_with_indices(
+    input: Tensor, output_size: Sizes | Sequence[int | None] | None, return_indices: bool = False
+) -> Both:
+    """Return the results of `adaptive_max_pool2d` and where they come from."""
+    return _adaptive_max_pool(2, input, output_size)
+
+
+def adaptive_max_pool3d_with_indices(
+    input: Tensor, output_size: Sizes | Sequence[int | None] | None, return_indices: bool = False
+) -> Both:
+    """Return the results of `adaptive_max_pool3d` and where they come from."""
+    return _adaptive_max_pool(3, input, output_size)
+
+
+def adaptive_max_pool1d(input: Tensor, output_size: Sizes, return_indices: bool = False) -> Tensor | Both:
+    """Return largest elements of so many windows of sequences; see `adaptive_avg_pool2d` and `max_pool2d`."""
+    both = _adaptive_max_pool(1, input, output_size)
+    return both if return_indices else both[0]
+
+
+def adaptive_max_pool2d(
+    input: Tensor, output_size: Sizes | Sequence[int | None] | None, return_indices: bool = False
+) -> Tensor | Both:
+    """Return largest elements of so many windows of images; see `adaptive_avg_pool2d` and `max_pool2d`."""
+    both = _adaptive_max_pool(2, input, output_size)
+    return both if return_indices else both[0]
+
+
+def adaptive_max_pool3d(
+    input: Tensor, output_size: Sizes | Sequence[int | None] | None, return_indices: bool = False
+) -> Tensor | Both:
+    """Return largest elements of so many windows of volumes; see `adaptive_avg_pool2d` and `max_pool2d`."""
+    both = _adaptive_max_pool(3, input, output_size)
+    return both if return_indices else both[0]

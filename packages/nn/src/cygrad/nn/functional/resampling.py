@@ -1,0 +1,437 @@
+"""Images of other sizes, and images looked at through a grid of places."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+
+import cygrad
+from cygrad import Tensor
+from cygrad.nn.functional.checks import formatted, require_tensor
+from cygrad.nn.functional.pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
+
+__all__ = ["affine_grid", "grid_sample", "interpolate", "upsample", "upsample_bilinear", "upsample_nearest"]
+
+DIMS = {"linear": 1, "bilinear": 2, "bicubic": 2, "trilinear": 3}
+MODES = ("nearest", "linear", "bilinear", "bicubic", "trilinear", "area", "nearest-exact")
+CUBIC = -0.75  # the free parameter of Keys' convolution, as in most image libraries
+CUBIC_ANTIALIASED = -0.5
+Numbers = float | Sequence[float]
+
+
+# ---- sizes -------------------------------------------------------------------------------------------------------
+def interpolate(
+    input: Tensor,
+    size: int | Sequence[int] | None = None,
+    scale_factor: Numbers | None = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
+) -> Tensor:
+    """Return sequences, images or volumes in another size.
+
+    Parameters
+    ----------
+    input : Tensor, shape (N, C, L), (N, C, H, W) or (N, C, D, H, W)
+    size : int or sequence of int, optional
+        The new sizes; or give `scale_factor`.
+    scale_factor : float or sequence of float, optional
+        New over old sizes.
+    mode : str
+        ``"nearest"``, ``"nearest-exact"`` (with places rounded right), ``"linear"``, ``"bilinear"``, ``"trilinear"``,
+        ``"bicubic"`` (Keys, "Cubic convolution interpolation for digital image processing", 1981), or ``"area"``.
+    align_corners : bool, optional
+        Whether the outermost elements keep their places, in place of the outermost edges.
+    recompute_scale_factor : bool, optional
+        Compute the scale from the rounded size.
+    antialias : bool
+        Widen the filter where images shrink; for ``"bilinear"`` and ``"bicubic"``.
+
+    Raises
+    ------
+    ValueError
+        If sizes, or options, do not go together.
+    NotImplementedError
+        If the mode is unknown, or for other dimensions.
+    RuntimeError
+        If a size is 0.
+    """
+    require_tensor("interpolate", "input", input)
+    dims = input.dim() - 2
+    _check_mode(input, mode, align_corners, antialias)
+    sizes, scales = _sizes(input, size, scale_factor, recompute_scale_factor)
+    place = input.shape[2:]
+    if min(*sizes, *place) < 1:
+        raise RuntimeError(
+            f"Input and output sizes should be greater than 0, but got input {tuple(place)} and output {tuple(sizes)}"
+        )
+    if mode == "area":
+        return (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)[dims - 1](input, sizes)
+    if not input.is_floating_point() and input.dtype != cygrad.uint8:
+        raise NotImplementedError(f"interpolate is not implemented for {input.dtype}")
+    precision = cygrad.float64 if input.dtype == cygrad.float64 else cygrad.float32
+    result = input if mode.startswith("nearest") else input.to(precision)
+    for i in range(dims):
+        geometry = (place[i], sizes[i], scales[i], bool(align_corners))
+        if mode.startswith("nearest"):
+            result = result.index_select(2 + i, _nearest(*geometry[:3], mode == "nearest-exact", precision))
+        elif place[i] != sizes[i] or not (align_corners or geometry[2] in (None, 1.0)) or mode == "bicubic":
+            taps = _antialiased if antialias else _cubic if mode == "bicubic" else _linear
+            result = _mixed(result, 2 + i, taps(*geometry, precision, mode))
+    if result is input:
+        result = input.clone()
+    if input.dtype == cygrad.uint8 and not mode.startswith("nearest"):
+        result = result.round().clamp(0, 255)
+    result = result.to(input.dtype)
+    if dims == 3 and not input.is_contiguous() and input.is_contiguous(memory_format=cygrad.channels_last_3d):
+        return result.contiguous(memory_format=cygrad.channels_last_3d)
+    return formatted(result, input)
+
+
+def _check_mode(input: Tensor, mode: str, align_corners: bool | None, antialias: bool) -> None:
+    if input.dim() not in (3, 4, 5) or mode not in MODES:
+        raise NotImplementedError(
+            f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.dim()}D) for the modes: "
+            f"{' | '.join(MODES)} (got {mode})"
+        )
+    if align_corners is not None and mode not in DIMS:
+        raise ValueError(
+            "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear"
+        )
+    if antialias and not (mode in ("bilinear", "bicubic") and input.dim() == 4):
+        raise ValueError(
+            "Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input"
+        )
+    if mode in DIMS and DIMS[mode] + 2 != input.dim():
+        raise NotImplementedError(f"Got {input.dim()}D input, but {mode} mode needs {DIMS[mode] + 2}D input")
+
+
+def _sizes(
+    input: Tensor, size: int | Sequence[int] | None, factor: Numbers | None, recompute: bool | None
+) -> tuple[list[int], list[float | None]]:
+    """The new sizes, and the scales by which places are computed, where they are given."""
+    dims = input.dim() - 2
+    if size is not None and factor is not None:
+        raise ValueError("only one of size or scale_factor should be defined")
+    if size is None and factor is None:
+        raise ValueError("either size or scale_factor should be defined")
+    given = size if size is not None else factor
+    what = "output size of" if size is not None else "scale_factor of shape"
+    values = list(given) if isinstance(given, Sequence) else [given] * dims
+    if len(values) != dims:
+        raise ValueError(
+            f"Input and {what.split()[0]} must have the same number of spatial dimensions, but got input with spatial "
+            f"dimensions of {list(input.shape[2:])} and {what} {tuple(values)}."
+        )
+    if size is not None:
+        if recompute:
+            raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
+        return [int(v) for v in values], [None] * dims
+    sizes = [math.floor(n * float(v)) for n, v in zip(input.shape[2:], values, strict=True)]
+    return sizes, [None] * dims if recompute else [float(v) for v in values]
+
+
+# ---- places: of each new element, old elements and their weights -------------------------------------------------
+def _step(old: int, new: int, scale: float | None, align: bool) -> float:
+    if align:
+        return (old - 1) / (new - 1) if new > 1 else 0.0
+    return 1.0 / scale if scale is not None and scale > 0 else old / new
+
+
+def _nearest(old: int, new: int, scale: float | None, exact: bool, precision: cygrad.dtype) -> Tensor:
+    at = cygrad.arange(new, dtype=precision) + (0.5 if exact else 0)
+    return (at * _step(old, new, scale, False)).floor().long().clamp(0, old - 1)
+
+
+Taps = list[tuple[Tensor, Tensor]]
+
+
+def _source(new: int, step: float, align: bool, precision: cygrad.dtype) -> Tensor:
+    at = cygrad.arange(new, dtype=precision)
+    return at * step if align else (at + 0.5) * step - 0.5
+
+
+def _linear(old: int, new: int, scale: float | None, align: bool, precision: cygrad.dtype, mode: str) -> Taps:
+    source = _source(new, _step(old, new, scale, align), align, precision).clamp_min(0)
+    low = source.floor().long().clamp_max(old - 1)
+    share = (source - low.to(precision)).clamp(0, 1)
+    return [(low, 1 - share), ((low + 1).clamp_max(old - 1), share)]
+
+
+def _cubic(old: int, new: int, scale: float | None, align: bool, precision: cygrad.dtype, mode: str) -> Taps:
+    source = _source(new, _step(old, new, scale, align), align, precision)
+    low = source.floor()
+    share = source - low
+    return [((low.long() + k).clamp(0, old - 1), _keys((share - k).abs(), CUBIC)) for k in (-1, 0, 1, 2)]
+
+
+def _keys(x: Tensor, a: float) -> Tensor:
+    """Keys' filter at distances from 0 to 2."""
+    near = ((a + 2) * x - (a + 3)) * x * x + 1
+    far = ((x - 5) * x + 8) * x * a - 4 * a
+    return cygrad.where(x <= 1, near, cygrad.where(x < 2, far, cygrad.zeros_like(x)))
+
+
+def _antialiased(old: int, new: int, scale: float | None, align: bool, precision: cygrad.dtype, mode: str) -> Taps:
+    """The filter as wide as a new element, with weights that sum to 1."""
+    step = _step(old, new, scale, align)
+    wide = max(step, 1.0)
+    reach = (2.0 if mode == "bicubic" else 1.0) * wide
+    center = (cygrad.arange(new, dtype=precision) + 0.5) * step
+    first = (center - reach + 0.5).floor().long().clamp_min(0)
+    last = (center + reach + 0.5).floor().long().clamp_max(old)
+    taps, total = [], cygrad.zeros(new, dtype=precision)
+    for k in range(math.ceil(reach) * 2 + 1):
+        at = first + k
+        distance = ((at.to(precision) - center + 0.5) / wide).abs()
+        weight = _keys(distance, CUBIC_ANTIALIASED) if mode == "bicubic" else (1 - distance).clamp_min(0)
+        weight = weight.masked_fill(at >= last, 0)
+        taps.append((at.clamp_max(old - 1), weight))
+        total = total + weight
+    return [(at, weight / total) for at, weight in taps]
+
+
+def _mixed(input: Tensor, dim: int, taps: Taps) -> Tensor:
+    shape = [-1 if d == dim else 1 for d in range(input.dim())]
+    return sum(input.index_select(dim, at) * weight.view(shape) for at, weight in taps)
+
+
+def upsample(
+    input: Tensor,
+    size: int | Sequence[int] | None = None,
+    scale_factor: Numbers | None = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+) -> Tensor:
+    """Deprecated name of `interpolate`."""
+    warnings.warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
+    return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+def upsample_nearest(
+    input: Tensor, size: int | Sequence[int] | None = None, scale_factor: Numbers | None = None
+) -> Tensor:
+    """Deprecated form of `interpolate` with ``mode="nearest"``."""
+    warnings.warn(
+        "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2
+    )
+    return interpolate(input, size, scale_factor)
+
+
+def upsample_bilinear(
+    input: Tensor, size: int | Sequence[int] | None = None, scale_factor: Numbers | None = None
+) -> Tensor:
+    """Deprecated form of `interpolate` with ``mode="bilinear"`` and aligned corners."""
+    warnings.warn(
+        "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2
+    )
+    return interpolate(input, size, scale_factor, "bilinear", True)
+
+
+# ---- grids -------------------------------------------------------------------------------------------------------
+def _corners(align_corners: bool | None, name: str) -> bool:
+    if align_corners is None:
+        warnings.warn(
+            f"{name} without align_corners takes False, as since PyTorch 1.3.0: give align_corners", stacklevel=3
+        )
+    return bool(align_corners)
+
+
+def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
+    """Return the grid of places that an affine map gives, for `grid_sample`.
+
+    Jaderberg et al., "Spatial transformer networks" (2015).
+
+    Parameters
+    ----------
+    theta : Tensor, shape (N, 2, 3) or (N, 3, 4)
+        The maps.
+    size : sequence of int
+        (N, C, H, W) or (N, C, D, H, W) of the result of `grid_sample`.
+    align_corners : bool, optional
+        Whether -1 and 1 are the outermost elements, in place of the outermost edges.
+
+    Returns
+    -------
+    Tensor, shape (N, H, W, 2) or (N, D, H, W, 3)
+
+    Raises
+    ------
+    ValueError
+        If shapes do not go together, or the maps are not floating point.
+    NotImplementedError
+        If there are other numbers of dimensions.
+    """
+    align = _corners(align_corners, "affine_grid")
+    if not theta.is_floating_point():
+        raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype}")
+    sizes = list(size)
+    if len(sizes) not in (4, 5):
+        raise NotImplementedError(
+            "affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, respectively. Got size "
+            f"{tuple(sizes)}."
+        )
+    dims = len(sizes) - 2
+    if theta.dim() != 3 or tuple(theta.shape[1:]) != (dims, dims + 1):
+        raise ValueError(
+            f"Expected a batch of {dims}D affine matrices of shape Nx{dims}x{dims + 1} for size {tuple(sizes)}. Got "
+            f"{theta.shape}."
+        )
+    if min(sizes) <= 0:
+        raise ValueError(f"Expected non-zero, positive output size. Got {tuple(sizes)}")
+    axes = []
+    for i, count in enumerate(sizes[2:]):
+        axis = cygrad.linspace(-1, 1, count, dtype=theta.dtype) if count > 1 else cygrad.zeros(1, dtype=theta.dtype)
+        axis = axis if align else axis * (count - 1) / count
+        axes.append(axis.view([-1 if d == i else 1 for d in range(dims)]).expand(sizes[2:]))
+    base = cygrad.stack([*reversed(axes), cygrad.ones_like(axes[0])], -1)
+    return (base.reshape(1, -1, dims + 1) @ theta.mT).view(theta.shape[0], *sizes[2:], dims)
+
+
+def grid_sample(
+    input: Tensor,
+    grid: Tensor,
+    mode: str = "bilinear",
+    padding_mode: str = "zeros",
+    align_corners: bool | None = None,
+) -> Tensor:
+    """Return images as seen through a grid of places.
+
+    Parameters
+    ----------
+    input : Tensor, shape (N, C, H, W) or (N, C, D, H, W)
+    grid : Tensor, shape (N, H', W', 2) or (N, D', H', W', 3)
+        Places (x, y) or (x, y, z), from -1 to 1 inside the image.
+    mode : str
+        ``"bilinear"`` (also for volumes), ``"nearest"`` or ``"bicubic"``.
+    padding_mode : str
+        What is outside: ``"zeros"``, the ``"border"``, or a ``"reflection"``.
+    align_corners : bool, optional
+        Whether -1 and 1 are the outermost elements, in place of the outermost edges.
+
+    Returns
+    -------
+    Tensor, shape (N, C, H', W') or (N, C, D', H', W')
+
+    Raises
+    ------
+    ValueError
+        If a mode is unknown.
+    RuntimeError
+        If shapes or dtypes do not go together.
+    """
+    require_tensor("grid_sample", "input", input)
+    require_tensor("grid_sample", "grid", grid)
+    if mode not in ("bilinear", "nearest", "bicubic"):
+        raise ValueError(
+            f"nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: {mode!r}"
+        )
+    if padding_mode not in ("zeros", "border", "reflection"):
+        raise ValueError(
+            "nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', but got: "
+            f"{padding_mode!r}"
+        )
+    align = _corners(align_corners, "grid_sample")
+    dims = _check_grid(input, grid, mode)
+    axes = list(reversed(grid.unbind(-1)))  # as the image's dimensions: (y, x) or (z, y, x)
+    options = (padding_mode, align)
+    places = [_unscaled(at, size, align) for at, size in zip(axes, input.shape[2:], strict=True)]
+    if mode == "bicubic":
+        return _sampled_cubic(input, places, *options)
+    places = [_inside(at, size, *options) for at, size in zip(places, input.shape[2:], strict=True)]
+    if mode == "nearest":
+        return _looked_up(input, [at.round() for at in places], padding_mode)
+    result = 0
+    low = [at.floor() for at in places]
+    for corner in range(1 << dims):
+        ends = [(corner >> i) & 1 for i in range(dims)]
+        weight = 1
+        for at, floor, end in zip(places, low, ends, strict=True):
+            weight = weight * (at - floor if end else floor + 1 - at)
+        found = _looked_up(input, [floor + end for floor, end in zip(low, ends, strict=True)], padding_mode)
+        result = result + found * weight.unsqueeze(1)
+    return result
+
+
+def _check_grid(input: Tensor, grid: Tensor, mode: str) -> int:
+    dims = input.dim() - 2
+    if input.dtype != grid.dtype:
+        raise RuntimeError(
+            f"grid_sampler(): input and grid of the same dtype are wanted, got {input.dtype} and {grid.dtype}"
+        )
+    if dims not in (2, 3) or grid.dim() != input.dim():
+        raise RuntimeError(
+            "grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got input with "
+            f"sizes {list(input.shape)} and grid with sizes {list(grid.shape)}"
+        )
+    if input.shape[0] != grid.shape[0]:
+        raise RuntimeError(
+            f"grid_sampler(): expected grid and input to have same batch size, but got input with sizes "
+            f"{list(input.shape)} and grid with sizes {list(grid.shape)}"
+        )
+    if grid.shape[-1] != dims:
+        raise RuntimeError(
+            f"grid_sampler(): expected grid to have size {dims} in last dimension, but got grid with sizes "
+            f"{list(grid.shape)}"
+        )
+    for dim in range(2, input.dim()):
+        if input.shape[dim] == 0:
+            raise RuntimeError(
+                "grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes "
+                f"{list(input.shape)} with dimension {dim} being empty"
+            )
+    if mode == "bicubic" and dims != 2:
+        raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
+    return dims
+
+
+def _unscaled(at: Tensor, size: int, align: bool) -> Tensor:
+    """Places from -1 to 1 as numbers of elements."""
+    return (at + 1) / 2 * (size - 1) if align else ((at + 1) * size - 1) / 2
+
+
+def _inside(at: Tensor, size: int, padding: str, align: bool) -> Tensor:
+    """Places moved into the image, as the padding says."""
+    if padding == "zeros":
+        return at
+    if padding == "reflection":
+        low, high = (0.0, size - 1.0) if align else (-0.5, size - 0.5)
+        span = high - low
+        if span == 0:
+            return cygrad.zeros_like(at) * at
+        away = (at - low).abs()
+        flips = (away / span).detach().floor()
+        extra = away - flips * span
+        at = cygrad.where(flips.remainder(2) == 0, extra + low, span - extra + low)
+    return at.clamp(0, size - 1)
+
+
+def _looked_up(input: Tensor, places: list[Tensor], padding: str) -> Tensor:
+    """The elements at whole places, 0 outside: shape (N, C, *)."""
+    index, valid = 0, None
+    for at, size in zip(places, input.shape[2:], strict=True):
+        # NaN and places that no int64 holds are outside.
+        inside = (at >= 0) & (at <= size - 1)
+        valid = inside if valid is None else valid & inside
+        index = index * size + at.detach().nan_to_num(-1).clamp(0, size - 1).long()
+    batch, channels = input.shape[:2]
+    flat = index.reshape(batch, 1, -1).expand(batch, channels, -1)
+    found = input.flatten(2).gather(2, flat).view(batch, channels, *index.shape[1:])
+    return found.masked_fill(~valid.unsqueeze(1), 0)
+
+
+def _sampled_cubic(input: Tensor, places: list[Tensor], padding: str, align: bool) -> Tensor:
+    low = [at.floor() for at in places]
+    shares = [at - floor for at, floor in zip(places, low, strict=True)]
+    result = 0
+    for i in (-1, 0, 1, 2):
+        for j in (-1, 0, 1, 2):
+            weight = _keys((shares[0] - i).abs(), CUBIC) * _keys((shares[1] - j).abs(), CUBIC)
+            corners = [
+                _inside(floor + k, size, padding, align)
+                for floor, k, size in zip(low, (i, j), input.shape[2:], strict=True)
+            ]
+            result = result + _looked_up(input, [c.round() for c in corners], padding) * weight.unsqueeze(1)
+    return result

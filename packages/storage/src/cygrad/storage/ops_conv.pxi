@@ -1,0 +1,421 @@
+# Convolutions of one to three dimensions, as matrix products of patches (im2col), a tile of places at a time: scratch memory
+# does not grow with the image. Three operations that are each other's gradients: result, input and weight.
+# Invariant: tiles and blocks depend on sizes only, so every thread count gives the same bits.
+
+cdef enum:
+    PATCH_BYTES = 1 << 19      # of one tile of patches: it stays in the second-level cache between its two uses
+    SHARES = 8                 # parts into which work is cut that has no batch to be cut by
+
+ctypedef fused floating:
+    float
+    double
+
+cdef struct Conv:              # sizes of three dimensions; missing ones have size 1
+    int nd
+    int64_t batch, groups, channels, filters       # channels and filters of one group
+    int64_t size[3]            # of the input
+    int64_t out[3]
+    int64_t window[3]
+    int64_t stride[3]
+    int64_t pad[3]
+    int64_t dilation[3]
+    int64_t taps, places, points                   # elements of a window, of a result, of an input, of one channel
+    int64_t tile               # places of one tile
+    bint plain                 # a window of one element that goes everywhere: the input is its own patches
+    int dtype
+    int64_t block, blocks      # channels of a part, parts in a group
+    char* x
+    char* w
+    char* y
+    char* scratch
+    int64_t scratch_bytes      # of one thread
+
+
+# ---- geometry
+
+cdef int conv_geometry(Conv* c, str op, Meta* w, int nd, int n, const int64_t* v) except -1:
+    """Fills what the weight and ``[stride, padding, dilation (each of nd numbers), groups]`` say."""
+    cdef int i, k
+    memset(c, 0, sizeof(Conv))
+    if nd < 1 or nd > 3 or n != 3 * nd + 1:
+        raise RuntimeError(f"{op}: one to three dimensions with a stride, padding and dilation for each are wanted, got {nd} "
+                           f"dimensions and {n} numbers")
+    if w.ndim != nd + 2:
+        raise RuntimeError(f"{op}: the weight needs {nd + 2} dimensions, got shape {shape_text(w)}")
+    c.nd, c.dtype, c.groups = nd, w.dtype, v[3 * nd]
+    for i in range(3):
+        c.size[i] = c.out[i] = c.window[i] = c.stride[i] = c.dilation[i] = 1
+    for i in range(nd):
+        k = 3 - nd + i
+        c.window[k], c.stride[k], c.pad[k], c.dilation[k] = w.sizes[2 + i], v[i], v[nd + i], v[2 * nd + i]
+        if c.stride[k] <= 0:
+            raise RuntimeError(f"non-positive stride is not supported: {op} with stride {[v[j] for j in range(nd)]}")
+        if c.pad[k] < 0:
+            raise RuntimeError(f"negative padding is not supported: {op} with padding {[v[nd + j] for j in range(nd)]}")
+        if c.dilation[k] <= 0:
+            raise RuntimeError(f"dilation should be greater than zero: {op} with dilation {[v[2 * nd + j] for j in range(nd)]}")
+        if max(max(v[i], v[nd + i]), v[2 * nd + i]) > 1 << 40 or w.sizes[2 + i] > 1 << 40:
+            raise RuntimeError(f"{op}: stride, padding and dilation above 2**40 are not supported")
+    if c.groups <= 0:
+        raise RuntimeError(f"non-positive groups is not supported: {op} with groups={c.groups}")
+    if w.sizes[0] % c.groups:
+        raise RuntimeError(f"Given groups={c.groups}, expected weight to be divisible by {c.groups} at dimension 0, but got weight of "
+                           f"size {shape_text(w)} instead")
+    c.filters, c.channels = w.sizes[0] // c.groups, w.sizes[1]
+    c.taps = c.window[0] * c.window[1] * c.window[2]
+    return 0
+
+
+cdef int conv_sizes(Conv* c, str op, const int64_t* x, int64_t batch) except -1:
+    """Fills the sizes of input and result, when the input's are known."""
+    cdef int i, k
+    cdef int64_t span, room
+    c.batch = batch
+    for i in range(c.nd):
+        k = 3 - c.nd + i
+        c.size[k] = x[i]
+        span = c.dilation[k] * (c.window[k] - 1) + 1
+        room = x[i] + 2 * c.pad[k]
+        if c.window[k] > 0 and span > room:
+            raise RuntimeError(f"Calculated padded input size per channel: {[x[j] + 2 * c.pad[3 - c.nd + j] for j in range(c.nd)]}. "
+                               f"Kernel size: {[c.dilation[3 - c.nd + j] * (c.window[3 - c.nd + j] - 1) + 1 for j in range(c.nd)]}. "
+                               "Kernel size can't be greater than actual input size")
+        c.out[k] = (room - span) // c.stride[k] + 1
+    c.plain = True
+    c.points = c.places = 1
+    for i in range(3):
+        c.plain = c.plain and c.window[i] == 1 and c.stride[i] == 1 and c.pad[i] == 0
+        if max(c.size[i], c.out[i]) > 0x7fffffff or max(c.points * c.size[i], c.places * c.out[i]) > 0x7fffffff:
+            raise RuntimeError(f"{op}: images of more than 2147483647 elements a channel are not supported")
+        c.points *= c.size[i]
+        c.places *= c.out[i]
+    if c.channels * c.taps > 0x7fffffff:
+        raise RuntimeError(f"{op}: filters of more than 2147483647 elements are not supported")
+    return 0
+
+
+cdef void conv_parts(Conv* c, int64_t others) noexcept:
+    """Cuts the channels of a group into parts, if there are few `others` that threads could take; chooses the tile."""
+    cdef int64_t rows, wanted = max(<int64_t> 1, SHARES // max(<int64_t> 1, others))
+    c.block = max(<int64_t> 1, (c.channels + wanted - 1) // wanted)
+    c.blocks = (c.channels + c.block - 1) // c.block
+    rows = max(<int64_t> 1, c.block * c.taps)
+    c.tile = max(PATCH_BYTES // (rows * ITEMSIZE[c.dtype]) // 16 * 16, <int64_t> 16)
+    c.tile = min(c.tile, max(c.places, <int64_t> 1))
+    c.scratch_bytes = (rows * c.tile * ITEMSIZE[c.dtype] + 63) // 64 * 64
+
+
+# ---- patches
+
+cdef void take_patches(floating* buffer, const floating* x, const Conv* c, int64_t first, int64_t last, int64_t start,
+                       int64_t stop) noexcept nogil:
+    """Rows: channels `first` to `last` and their taps; columns: places `start` to `stop`."""
+    cdef int64_t channel, a, b, e, place, i, j, k, left, right, n
+    cdef int64_t width = stop - start
+    cdef int64_t depth, row, column
+    cdef const floating* line
+    cdef floating* to
+    cdef int64_t step = c.stride[2]
+    for channel in range(first, last):
+        for a in range(c.window[0]):
+            for b in range(c.window[1]):
+                for e in range(c.window[2]):
+                    to = buffer
+                    place = start
+                    while place < stop:
+                        k = place % c.out[2]
+                        j = place // c.out[2] % c.out[1]
+                        i = place // (c.out[2] * c.out[1])
+                        n = min(c.out[2] - k, stop - place)
+                        depth = i * c.stride[0] - c.pad[0] + a * c.dilation[0]
+                        row = j * c.stride[1] - c.pad[1] + b * c.dilation[1]
+                        if depth < 0 or depth >= c.size[0] or row < 0 or row >= c.size[1]:
+                            memset(to, 0, n * sizeof(floating))
+                        else:
+                            line = x + ((channel * c.size[0] + depth) * c.size[1] + row) * c.size[2]
+                            column = k * step - c.pad[2] + e * c.dilation[2]
+                            # Places before `left` and from `right` on look at the padding.
+                            left = min(n, (-column + step - 1) // step) if column < 0 else 0
+                            right = (c.size[2] - column + step - 1) // step if column < c.size[2] else 0
+                            right = max(left, min(n, right))
+                            if left:
+                                memset(to, 0, left * sizeof(floating))
+                            if step == 1:
+                                memcpy(to + left, line + column + left, (right - left) * sizeof(floating))
+                            else:
+                                for i in range(left, right):
+                                    to[i] = line[column + i * step]
+                            if right < n:
+                                memset(to + right, 0, (n - right) * sizeof(floating))
+                        to += n
+                        place += n
+                    buffer += width
+
+
+cdef void add_patches(floating* x, const floating* buffer, const Conv* c, int64_t first, int64_t last, int64_t start,
+                      int64_t stop) noexcept nogil:
+    """The adjoint of take_patches: adds each element of a patch to where it came from."""
+    cdef int64_t channel, a, b, e, place, i, j, k, left, right, n
+    cdef int64_t width = stop - start
+    cdef int64_t depth, row, column
+    cdef floating* line
+    cdef const floating* source
+    cdef int64_t step = c.stride[2]
+    for channel in range(first, last):
+        for a in range(c.window[0]):
+            for b in range(c.window[1]):
+                for e in range(c.window[2]):
+                    source = buffer
+                    place = start
+                    while place < stop:
+                        k = place % c.out[2]
+                        j = place // c.out[2] % c.out[1]
+                        i = place // (c.out[2] * c.out[1])
+                        n = min(c.out[2] - k, stop - place)
+                        depth = i * c.stride[0] - c.pad[0] + a * c.dilation[0]
+                        row = j * c.stride[1] - c.pad[1] + b * c.dilation[1]
+                        if 0 <= depth < c.size[0] and 0 <= row < c.size[1]:
+                            line = x + ((channel * c.size[0] + depth) * c.size[1] + row) * c.size[2]
+                            column = k * step - c.pad[2] + e * c.dilation[2]
+                            left = min(n, (-column + step - 1) // step) if column < 0 else 0
+                            right = (c.size[2] - column + step - 1) // step if column < c.size[2] else 0
+                            right = max(left, min(n, right))
+                            for i in range(left, right):
+                                line[column + i * step] += source[i]
+                        source += n
+                        place += n
+                    buffer += width
+
+
+cdef void patches(const Conv* c, char* buffer, const char* x, int64_t first, int64_t last, int64_t start, int64_t stop) noexcept nogil:
+    if c.dtype == FLOAT32:
+        take_patches[float](<float*> buffer, <const float*> x, c, first, last, start, stop)
+    else:
+        take_patches[double](<double*> buffer, <const double*> x, c, first, last, start, stop)
+
+
+cdef void patches_back(const Conv* c, char* x, const char* buffer, int64_t first, int64_t last, int64_t start, int64_t stop) noexcept nogil:
+    if c.dtype == FLOAT32:
+        add_patches[float](<float*> x, <const float*> buffer, c, first, last, start, stop)
+    else:
+        add_patches[double](<double*> x, <const double*> buffer, c, first, last, start, stop)
+
+
+cdef void conv_gemm(int dtype, int ta, int tb, int64_t m, int64_t n, int64_t k, const char* a, int64_t lda, const char* b,
+                    int64_t ldb, double beta, char* y, int64_t ldy) noexcept nogil:
+    if dtype == FLOAT32:
+        sgemm(ROW_MAJOR, ta, tb, <int> m, <int> n, <int> k, 1, <const float*> a, <int> lda, <const float*> b, <int> ldb,
+              <float> beta, <float*> y, <int> ldy)
+    else:
+        dgemm(ROW_MAJOR, ta, tb, <int> m, <int> n, <int> k, 1, <const double*> a, <int> lda, <const double*> b, <int> ldb,
+              beta, <double*> y, <int> ldy)
+
+
+# ---- parts of work
+
+cdef void conv_forward_part(const Conv* c, int64_t part, char* buffer) noexcept nogil:
+    """One tile of places of one group of one item."""
+    cdef int64_t size = ITEMSIZE[c.dtype], rows = c.channels * c.taps
+    cdef int64_t tiles = (c.places + c.tile - 1) // c.tile
+    cdef int64_t start = part % tiles * c.tile
+    cdef int64_t stop = min(start + c.tile, c.places)
+    cdef int64_t group = part // tiles % c.groups, item = part // (tiles * c.groups)
+    cdef const char* x = c.x + (item * c.groups + group) * c.channels * c.points * size
+    cdef const char* w = c.w + group * c.filters * rows * size
+    cdef char* y = c.y + ((item * c.groups + group) * c.filters * c.places + start) * size
+    if c.plain:
+        conv_gemm(c.dtype, PLAIN, PLAIN, c.filters, stop - start, rows, w, rows, x + start * size, c.points, 0, y, c.places)
+        return
+    patches(c, buffer, x, 0, c.channels, start, stop)
+    conv_gemm(c.dtype, PLAIN, PLAIN, c.filters, stop - start, rows, w, rows, buffer, stop - start, 0, y, c.places)
+
+
+cdef void conv_input_part(const Conv* c, int64_t part, char* buffer) noexcept nogil:
+    """Some channels of one group of one item; x is written, and holds zeros."""
+    cdef int64_t size = ITEMSIZE[c.dtype], rows = c.channels * c.taps
+    cdef int64_t first = part % c.blocks * c.block
+    cdef int64_t last = min(first + c.block, c.channels)
+    cdef int64_t group = part // c.blocks % c.groups, item = part // (c.blocks * c.groups)
+    cdef char* x = c.x + (item * c.groups + group) * c.channels * c.points * size
+    cdef const char* w = c.w + (group * c.filters * rows + first * c.taps) * size
+    cdef const char* g = c.y + (item * c.groups + group) * c.filters * c.places * size
+    cdef int64_t start = 0, stop
+    if c.plain:
+        conv_gemm(c.dtype, TRANSPOSED, PLAIN, last - first, c.points, c.filters, w, rows, g, c.places, 0,
+                  x + first * c.points * size, c.points)
+        return
+    while start < c.places:
+        stop = min(start + c.tile, c.places)
+        conv_gemm(c.dtype, TRANSPOSED, PLAIN, (last - first) * c.taps, stop - start, c.filters, w, rows, g + start * size,
+                  c.places, 0, buffer, stop - start)
+        patches_back(c, x, buffer, first, last, start, stop)
+        start = stop
+
+
+cdef void conv_weight_part(const Conv* c, int64_t part, char* buffer) noexcept nogil:
+    """Some channels of one group, over the whole batch; w is written, and holds zeros."""
+    cdef int64_t size = ITEMSIZE[c.dtype], rows = c.channels * c.taps
+    cdef int64_t first = part % c.blocks * c.block
+    cdef int64_t last = min(first + c.block, c.channels)
+    cdef int64_t group = part // c.blocks, item, start, stop
+    cdef char* w = c.w + (group * c.filters * rows + first * c.taps) * size
+    cdef const char* x
+    cdef const char* g
+    for item in range(c.batch):
+        x = c.x + (item * c.groups + group) * c.channels * c.points * size
+        g = c.y + (item * c.groups + group) * c.filters * c.places * size
+        start = 0
+        while start < c.places:
+            stop = min(start + c.tile, c.places)
+            if c.plain:
+                conv_gemm(c.dtype, PLAIN, TRANSPOSED, c.filters, last - first, stop - start, g + start * size, c.places,
+                          x + (first * c.points + start) * size, c.points, 1, w, rows)
+            else:
+                patches(c, buffer, x, first, last, start, stop)
+                conv_gemm(c.dtype, PLAIN, TRANSPOSED, c.filters, (last - first) * c.taps, stop - start, g + start * size,
+                          c.places, buffer, stop - start, 1, w, rows)
+            start = stop
+
+
+ctypedef void (*ConvPart)(const Conv* c, int64_t part, char* buffer) noexcept nogil
+
+
+cdef int conv_run(Conv* c, ConvPart run, int64_t parts) except -1:
+    cdef int64_t i
+    cdef int64_t work = c.batch * c.groups * c.filters * c.places * c.channels * c.taps
+    cdef int threads = num_threads() if parts > 1 and work >= QUIET_WORK else 1
+    cdef Storage scratch = storage_new(c.scratch_bytes * threads)
+    c.scratch = scratch.ptr
+    with nogil:
+        if threads == 1:
+            for i in range(parts):
+                run(c, i, c.scratch)
+        else:
+            for i in prange(parts, num_threads=threads, schedule="dynamic"):
+                run(c, i, c.scratch + threadid() * c.scratch_bytes)
+    return 0
+
+
+# ---- operations
+
+cdef int check_conv_input(str op, Conv* c, Meta* x, Meta* w) except -1:
+    if x.dtype != w.dtype:
+        raise RuntimeError(f"Input type ({name_of(x.dtype)}) and weight type ({name_of(w.dtype)}) should be the same: {op}")
+    if x.sizes[1] != c.channels * c.groups:
+        raise RuntimeError(f"Given groups={c.groups}, weight of size {shape_text(w)}, expected input{shape_text(x)} to have "
+                           f"{c.channels * c.groups} channels, but got {x.sizes[1]} channels instead")
+    return 0
+
+
+cdef Storage rowmajor(Meta* held, Meta* x):
+    """x as BLAS loops take it: row-major, in a dtype that has kernels. The caller clears `held` and keeps what is returned."""
+    if x.flags & CONTIGUOUS and COMPUTED[x.dtype] == x.dtype:
+        meta_like(held, x)
+        return None
+    return op_clone(held, x, COMPUTED[x.dtype], True)
+
+
+cdef Storage op_convolution(Meta* y, Meta* x, Meta* w, int n, const int64_t* v):
+    """x of shape (batch, channels, *), w (filters, channels / groups, *)."""
+    cdef Conv c
+    cdef Meta a, b
+    cdef Storage keep_a, keep_b, s
+    cdef int64_t sizes[5]
+    cdef int i
+    conv_geometry(&c, "convolution", w, x.ndim - 2, n, v)
+    check_conv_input("convolution", &c, x, w)
+    conv_sizes(&c, "convolution", x.sizes + 2, x.sizes[0])
+    sizes[0], sizes[1] = c.batch, c.groups * c.filters
+    for i in range(c.nd):
+        sizes[2 + i] = c.out[3 - c.nd + i]
+    memset(&a, 0, sizeof(Meta))
+    memset(&b, 0, sizeof(Meta))
+    try:
+        keep_a, keep_b = rowmajor(&a, x), rowmajor(&b, w)
+        c.dtype = a.dtype
+        s = allocate_contig(y, c.nd + 2, sizes, c.dtype)
+        c.x, c.w, c.y = a.data, b.data, y.data
+        conv_parts(&c, SHARES)
+        if c.channels * c.taps == 0:
+            fill_double(y, 0)
+        elif y.numel:
+            conv_run(&c, conv_forward_part, c.batch * c.groups * ((c.places + c.tile - 1) // c.tile))
+    finally:
+        meta_clear(&a)
+        meta_clear(&b)
+    return recast(y, s, x.dtype)
+
+
+cdef Storage op_convolution_input(Meta* y, Meta* g, Meta* w, int n, const int64_t* v, int m, const int64_t* size):
+    """The gradient for an input of shape `size`, from that of the result."""
+    cdef Conv c
+    cdef Meta a, b
+    cdef Storage keep_a, keep_b, s
+    conv_geometry(&c, "convolution_input", w, m - 2, n, v)
+    check_sizes_of_result(&c, "convolution_input", g, w, m, size)
+    memset(&a, 0, sizeof(Meta))
+    memset(&b, 0, sizeof(Meta))
+    try:
+        keep_a, keep_b = rowmajor(&a, g), rowmajor(&b, w)
+        c.dtype = a.dtype
+        s = allocate_contig(y, m, size, c.dtype)
+        c.x, c.w, c.y = y.data, b.data, a.data
+        conv_parts(&c, c.batch * c.groups)
+        fill_double(y, 0)
+        if y.numel and g.numel and c.taps:
+            conv_run(&c, conv_input_part, c.batch * c.groups * c.blocks)
+    finally:
+        meta_clear(&a)
+        meta_clear(&b)
+    return recast(y, s, g.dtype)
+
+
+cdef int check_sizes_of_result(Conv* c, str op, Meta* g, Meta* w, int m, const int64_t* size) except -1:
+    """Whether g has the shape of the result for an input of shape `size`."""
+    cdef int i
+    if g.dtype != w.dtype:
+        raise RuntimeError(f"Input type ({name_of(g.dtype)}) and weight type ({name_of(w.dtype)}) should be the same: {op}")
+    if size[1] != c.channels * c.groups:
+        raise RuntimeError(f"{op}: a weight of shape {shape_text(w)} with groups={c.groups} belongs to {c.channels * c.groups} channels, not "
+                           f"{size[1]}")
+    for i in range(m):
+        if size[i] < 0:
+            raise RuntimeError(f"{op}: the negative size {size[i]} at dimension {i}")
+    conv_sizes(c, op, size + 2, size[0])
+    if g.ndim != m or g.sizes[0] != c.batch or g.sizes[1] != c.groups * c.filters:
+        raise RuntimeError(f"{op}: {c.groups * c.filters} channels in a batch of {c.batch} are wanted, got shape {shape_text(g)}")
+    for i in range(c.nd):
+        if g.sizes[2 + i] != c.out[3 - c.nd + i]:
+            raise RuntimeError(f"{op}: a result of sizes {[c.out[3 - c.nd + j] for j in range(c.nd)]} belongs to an input of sizes "
+                               f"{[size[2 + j] for j in range(c.nd)]}, got shape {shape_text(g)}")
+    return 0
+
+
+cdef Storage op_convolution_weight(Meta* y, Meta* g, Meta* x, int n, const int64_t* v, int m, const int64_t* size):
+    """The gradient for a weight of shape `size`, from that of the result and the input."""
+    cdef Conv c
+    cdef Meta a, b, shape
+    cdef Storage keep_a, keep_b, s
+    memset(&shape, 0, sizeof(Meta))
+    meta_contig(&shape, m, size, g.dtype)
+    try:
+        conv_geometry(&c, "convolution_weight", &shape, x.ndim - 2, n, v)
+        check_conv_input("convolution_weight", &c, x, &shape)
+        check_sizes_of_result(&c, "convolution_weight", g, &shape, x.ndim, x.sizes)
+    finally:
+        meta_clear(&shape)
+    memset(&a, 0, sizeof(Meta))
+    memset(&b, 0, sizeof(Meta))
+    try:
+        keep_a, keep_b = rowmajor(&a, g), rowmajor(&b, x)
+        c.dtype = a.dtype
+        s = allocate_contig(y, m, size, c.dtype)
+        c.x, c.w, c.y = b.data, y.data, a.data
+        conv_parts(&c, c.groups)
+        fill_double(y, 0)
+        if y.numel and g.numel:
+            conv_run(&c, conv_weight_part, c.groups * c.blocks)
+    finally:
+        meta_clear(&a)
+        meta_clear(&b)
+    return recast(y, s, g.dtype)

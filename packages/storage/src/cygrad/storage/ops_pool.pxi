@@ -1,0 +1,350 @@
+# Pooling over windows of one to three dimensions, and patches as a tensor (unfold and fold). A window's places come from a
+# geometry; the gradient of what is linear is its adjoint, which is an operation too.
+# Invariant: a thread writes whole planes (one channel of one item), so no result depends on the number of threads.
+
+cdef enum:
+    POOL_NUMBERS = 5           # lists of a geometry: output sizes, window, stride, padding, dilation
+
+cdef struct Pool:              # sizes of three dimensions; missing ones have size 1
+    int nd
+    bint adaptive              # windows cut the input evenly; window, stride and padding mean nothing
+    bint with_padding          # a mean counts elements of the padding
+    int64_t divisor            # in place of the number of elements, unless 0
+    int64_t size[3]
+    int64_t out[3]
+    int64_t window[3]
+    int64_t stride[3]
+    int64_t pad[3]
+    int64_t dilation[3]
+    int64_t planes, points, places
+    int dtype
+    const char* x
+    char* y
+
+cdef struct Span:              # one dimension of one window, cut to the input
+    int64_t start, stop, step, full
+
+
+cdef int pool_geometry(Pool* p, str op, const int64_t* x, int ndim, int n, const int64_t* v) except -1:
+    """``[nd, adaptive, with_padding, divisor, output sizes, window, stride, padding, dilation (each of nd numbers)]``."""
+    cdef int i, k, nd = <int> v[0] if n else 0
+    memset(p, 0, sizeof(Pool))
+    if nd < 1 or nd > 3 or n != 4 + POOL_NUMBERS * nd or ndim < nd:
+        raise RuntimeError(f"{op}: a geometry of {n} numbers does not fit an input of {ndim} dimensions")
+    p.nd, p.adaptive, p.with_padding, p.divisor = nd, v[1] != 0, v[2] != 0, v[3]
+    p.planes = p.points = p.places = 1
+    for i in range(ndim - nd):
+        p.planes *= x[i]
+    for i in range(3):
+        p.size[i] = p.out[i] = p.window[i] = p.stride[i] = p.dilation[i] = 1
+    for i in range(nd):
+        k = 3 - nd + i
+        p.size[k], p.out[k] = x[ndim - nd + i], v[4 + i]
+        p.window[k], p.stride[k] = v[4 + nd + i], v[4 + 2 * nd + i]
+        p.pad[k], p.dilation[k] = v[4 + 3 * nd + i], v[4 + 4 * nd + i]
+        if p.out[k] < 0 or p.window[k] < 1 or p.stride[k] < 1 or p.pad[k] < 0 or p.dilation[k] < 1 or (p.size[k] == 0 and p.out[k]):
+            raise RuntimeError(f"{op}: the geometry {[v[j] for j in range(n)]} does not fit an input of sizes "
+                               f"{[x[j] for j in range(ndim)]}")
+        if not p.adaptive and p.out[k] and (p.out[k] - 1) * p.stride[k] - p.pad[k] >= p.size[k]:
+            raise RuntimeError(f"{op}: the last window starts outside an input of sizes {[x[j] for j in range(ndim)]}: geometry "
+                               f"{[v[j] for j in range(n)]}")
+    for i in range(3):
+        p.points *= p.size[i]
+        p.places *= p.out[i]
+    return 0
+
+
+cdef inline Span span_of(const Pool* p, int d, int64_t place) noexcept nogil:
+    cdef Span s
+    cdef int64_t end
+    s.step = p.dilation[d]
+    if p.adaptive:
+        s.start = place * p.size[d] // p.out[d]
+        s.stop = ((place + 1) * p.size[d] + p.out[d] - 1) // p.out[d]
+        s.full = s.stop - s.start
+        return s
+    s.start = place * p.stride[d] - p.pad[d]
+    end = min(s.start + p.dilation[d] * (p.window[d] - 1) + 1, p.size[d] + p.pad[d])
+    s.full = end - s.start
+    s.stop = min(end, p.size[d])
+    if s.start < 0:
+        s.start += (-s.start + s.step - 1) // s.step * s.step
+    return s
+
+
+cdef inline double divisor_of(const Pool* p, const Span* s) noexcept nogil:
+    if p.divisor:
+        return <double> p.divisor
+    if p.with_padding:
+        return <double> (s[0].full * s[1].full * s[2].full)
+    return <double> ((s[0].stop - s[0].start) * (s[1].stop - s[1].start) * (s[2].stop - s[2].start))
+
+
+# ---- kernels of one plane
+
+cdef void mean_plane(floating* y, const floating* x, const Pool* p) noexcept nogil:
+    cdef Span s[3]
+    cdef int64_t i, j, k, a, b, e
+    cdef double total
+    cdef const floating* line
+    for i in range(p.out[0]):
+        s[0] = span_of(p, 0, i)
+        for j in range(p.out[1]):
+            s[1] = span_of(p, 1, j)
+            for k in range(p.out[2]):
+                s[2] = span_of(p, 2, k)
+                total = 0
+                for a in range(s[0].start, s[0].stop):
+                    for b in range(s[1].start, s[1].stop):
+                        line = x + (a * p.size[1] + b) * p.size[2]
+                        for e in range(s[2].start, s[2].stop):
+                            total += line[e]
+                y[0] = <floating> (total / divisor_of(p, s))
+                y += 1
+
+
+cdef void spread_plane(floating* x, const floating* y, const Pool* p) noexcept nogil:
+    """The adjoint of mean_plane: adds to x, which holds zeros."""
+    cdef Span s[3]
+    cdef int64_t i, j, k, a, b, e
+    cdef floating share
+    cdef floating* line
+    for i in range(p.out[0]):
+        s[0] = span_of(p, 0, i)
+        for j in range(p.out[1]):
+            s[1] = span_of(p, 1, j)
+            for k in range(p.out[2]):
+                s[2] = span_of(p, 2, k)
+                share = <floating> (y[0] / divisor_of(p, s))
+                y += 1
+                for a in range(s[0].start, s[0].stop):
+                    for b in range(s[1].start, s[1].stop):
+                        line = x + (a * p.size[1] + b) * p.size[2]
+                        for e in range(s[2].start, s[2].stop):
+                            line[e] += share
+
+
+cdef void top_plane(int64_t* y, const floating* x, const Pool* p) noexcept nogil:
+    """Where in the plane the largest element of each window is: the first of equals, but the last NaN."""
+    cdef Span s[3]
+    cdef int64_t i, j, k, a, b, e, best
+    cdef floating top, value
+    for i in range(p.out[0]):
+        s[0] = span_of(p, 0, i)
+        for j in range(p.out[1]):
+            s[1] = span_of(p, 1, j)
+            for k in range(p.out[2]):
+                s[2] = span_of(p, 2, k)
+                top = <floating> -INFINITY
+                best = (s[0].start * p.size[1] + s[1].start) * p.size[2] + s[2].start
+                a = s[0].start
+                while a < s[0].stop:
+                    b = s[1].start
+                    while b < s[1].stop:
+                        e = s[2].start
+                        while e < s[2].stop:
+                            value = x[(a * p.size[1] + b) * p.size[2] + e]
+                            if value > top or value != value:
+                                top = value
+                                best = (a * p.size[1] + b) * p.size[2] + e
+                            e += s[2].step
+                        b += s[1].step
+                    a += s[0].step
+                y[0] = best
+                y += 1
+
+
+cdef void pool_plane(const Pool* p, int what, int64_t plane) noexcept nogil:
+    cdef int64_t i = plane * p.points, o = plane * p.places
+    if p.dtype == FLOAT32:
+        if what == 0:
+            mean_plane[float](<float*> p.y + o, <const float*> p.x + i, p)
+        elif what == 1:
+            spread_plane[float](<float*> p.y + i, <const float*> p.x + o, p)
+        else:
+            top_plane[float](<int64_t*> p.y + o, <const float*> p.x + i, p)
+    else:
+        if what == 0:
+            mean_plane[double](<double*> p.y + o, <const double*> p.x + i, p)
+        elif what == 1:
+            spread_plane[double](<double*> p.y + i, <const double*> p.x + o, p)
+        else:
+            top_plane[double](<int64_t*> p.y + o, <const double*> p.x + i, p)
+
+
+cdef void pool_run(const Pool* p, int what) noexcept nogil:
+    cdef int64_t i
+    cdef int threads = num_threads() if p.planes > 1 and p.planes * (p.points + p.places) >= GRAIN else 1
+    if threads == 1:
+        for i in range(p.planes):
+            pool_plane(p, what, i)
+    else:
+        for i in prange(p.planes, num_threads=threads, schedule="static"):
+            pool_plane(p, what, i)
+
+
+# ---- operations
+
+cdef int pool_dtype(str op, Meta* x) except -1:
+    if not is_float(COMPUTED[x.dtype]):
+        no_kernel(op, x.dtype)
+    return COMPUTED[x.dtype]
+
+
+cdef Storage pooled(str op, Meta* y, Meta* x, int n, const int64_t* v, int what):
+    cdef Pool p
+    cdef Meta a
+    cdef Storage keep, s
+    cdef int64_t sizes[64]
+    cdef int i
+    pool_dtype(op, x)
+    pool_geometry(&p, op, x.sizes, x.ndim, n, v)
+    memcpy(sizes, x.sizes, x.ndim * sizeof(int64_t))
+    for i in range(p.nd):
+        sizes[x.ndim - p.nd + i] = v[4 + i]
+    memset(&a, 0, sizeof(Meta))
+    try:
+        keep = rowmajor(&a, x)
+        p.dtype = a.dtype
+        s = allocate_contig(y, x.ndim, sizes, INT64 if what == 2 else p.dtype)
+        p.x, p.y = a.data, y.data
+        if y.numel:
+            with nogil:
+                pool_run(&p, what)
+    finally:
+        meta_clear(&a)
+    return s if what == 2 else recast(y, s, x.dtype)
+
+
+cdef Storage op_avg_pool(Meta* y, Meta* x, int n, const int64_t* v):
+    return pooled("avg_pool", y, x, n, v, 0)
+
+
+cdef Storage op_max_pool_index(Meta* y, Meta* x, int n, const int64_t* v):
+    return pooled("max_pool", y, x, n, v, 2)
+
+
+cdef Storage op_avg_pool_input(Meta* y, Meta* g, int n, const int64_t* v, int m, const int64_t* size):
+    """The gradient for an input of shape `size`, from that of the means."""
+    cdef Pool p
+    cdef Meta a
+    cdef Storage keep, s
+    cdef int i
+    pool_dtype("avg_pool_input", g)
+    pool_geometry(&p, "avg_pool_input", size, m, n, v)
+    for i in range(m):
+        if g.ndim != m or g.sizes[i] != (size[i] if i < m - p.nd else v[4 + i - m + p.nd]):
+            raise RuntimeError(f"avg_pool_input: a gradient of shape {shape_text(g)} does not belong to an input of shape "
+                               f"{[size[j] for j in range(m)]}")
+    memset(&a, 0, sizeof(Meta))
+    try:
+        keep = rowmajor(&a, g)
+        p.dtype = a.dtype
+        s = allocate_contig(y, m, size, p.dtype)
+        fill_double(y, 0)
+        p.x, p.y = a.data, y.data
+        if g.numel:
+            with nogil:
+                pool_run(&p, 1)
+    finally:
+        meta_clear(&a)
+    return recast(y, s, g.dtype)
+
+
+# ---- patches as a tensor
+
+cdef int patch_geometry(Conv* c, str op, int64_t batch, int64_t channels, const int64_t* x, int n, const int64_t* v) except -1:
+    """``[window, stride, padding, dilation (each of nd numbers)]``."""
+    cdef int i, k, nd = n // 4
+    memset(c, 0, sizeof(Conv))
+    if nd < 1 or nd > 3 or n != 4 * nd:
+        raise RuntimeError(f"{op}: window, stride, padding and dilation of one to three dimensions are wanted, got {n} numbers")
+    c.nd, c.groups, c.filters, c.channels = nd, 1, 1, channels
+    for i in range(3):
+        c.size[i] = c.out[i] = c.window[i] = c.stride[i] = c.dilation[i] = 1
+    for i in range(nd):
+        k = 3 - nd + i
+        c.window[k], c.stride[k], c.pad[k], c.dilation[k] = v[i], v[nd + i], v[2 * nd + i], v[3 * nd + i]
+        if c.window[k] < 1 or c.stride[k] < 1 or c.pad[k] < 0 or c.dilation[k] < 1:
+            raise RuntimeError(f"{op}: window, stride and dilation must be positive and padding not negative, got "
+                               f"{[v[j] for j in range(n)]}")
+        if max(max(v[i], v[nd + i]), max(v[2 * nd + i], v[3 * nd + i])) > 1 << 40:
+            raise RuntimeError(f"{op}: window, stride, padding and dilation above 2**40 are not supported")
+    c.taps = c.window[0] * c.window[1] * c.window[2]
+    conv_sizes(c, op, x, batch)
+    c.plain = False
+    c.tile = c.places
+    return 0
+
+
+cdef void patch_part(const Conv* c, int64_t part, char* buffer) noexcept nogil:
+    """All patches of one channel of one item."""
+    cdef int64_t size = ITEMSIZE[c.dtype], item = part // c.channels, channel = part % c.channels
+    patches(c, c.y + part * c.taps * c.places * size, c.x + item * c.channels * c.points * size, channel, channel + 1, 0, c.places)
+
+
+cdef void patch_back_part(const Conv* c, int64_t part, char* buffer) noexcept nogil:
+    cdef int64_t size = ITEMSIZE[c.dtype], item = part // c.channels, channel = part % c.channels
+    patches_back(c, c.x + item * c.channels * c.points * size, c.y + part * c.taps * c.places * size, channel, channel + 1, 0, c.places)
+
+
+cdef Storage op_im2col(Meta* y, Meta* x, int n, const int64_t* v):
+    """x of shape (batch, channels, *) -> (batch, channels * window, places)."""
+    cdef Conv c
+    cdef Meta a
+    cdef Storage keep, s
+    cdef int64_t sizes[3]
+    pool_dtype("im2col", x)
+    if x.ndim != n // 4 + 2:
+        raise RuntimeError(f"im2col: an input of {n // 4 + 2} dimensions is wanted, got shape {shape_text(x)}")
+    patch_geometry(&c, "im2col", x.sizes[0], x.sizes[1], x.sizes + 2, n, v)
+    sizes[0], sizes[1], sizes[2] = c.batch, c.channels * c.taps, c.places
+    memset(&a, 0, sizeof(Meta))
+    try:
+        keep = rowmajor(&a, x)
+        c.dtype = a.dtype
+        s = allocate_contig(y, 3, sizes, c.dtype)
+        c.x, c.y = a.data, y.data
+        if y.numel:
+            conv_run(&c, patch_part, c.batch * c.channels)
+    finally:
+        meta_clear(&a)
+    return recast(y, s, x.dtype)
+
+
+cdef Storage op_col2im(Meta* y, Meta* g, int n, const int64_t* v, int m, const int64_t* size):
+    """The adjoint of im2col for an image of sizes `size`: elements of patches added where they come from."""
+    cdef Conv c
+    cdef Meta a
+    cdef Storage keep, s
+    cdef int64_t sizes[5]
+    cdef int64_t taps = 1
+    cdef int i, nd = n // 4
+    pool_dtype("col2im", g)
+    if g.ndim != 3 or m != nd or n != 4 * nd:
+        raise RuntimeError(f"col2im: patches of three dimensions are wanted, got shape {shape_text(g)} for {m} sizes")
+    for i in range(nd):
+        taps *= max(v[i], <int64_t> 1)
+    if g.sizes[1] % taps:
+        raise RuntimeError("Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got "
+                           f"input.size(1)={g.sizes[1]} and kernel_size={tuple([v[j] for j in range(nd)])}.")
+    patch_geometry(&c, "col2im", g.sizes[0], g.sizes[1] // taps, size, n, v)
+    if g.sizes[2] != c.places:
+        raise RuntimeError(f"Given output_size={tuple([size[j] for j in range(nd)])}, kernel_size={tuple([v[j] for j in range(nd)])}, expected size of "
+                           f"input's dimension 2 to match the calculated number of sliding blocks {c.places}, but got "
+                           f"input.size(2)={g.sizes[2]}.")
+    sizes[0], sizes[1] = c.batch, c.channels
+    for i in range(nd):
+        sizes[2 + i] = size[i]
+    memset(&a, 0, sizeof(Meta))
+    try:
+        keep = rowmajor(&a, g)
+        c.dtype = a.dtype
+        s = allocate_contig(y, nd + 2, sizes, c.dtype)
+        fill_double(y, 0)
+        c.x, c.y = y.data, a.data
+        if g.numel:
+            conv_run(&c, patch_back_part, c.batch * c.channels)
+    finally:
+        meta_clear(&a)
+    return recast(y, s, g.dtype)
