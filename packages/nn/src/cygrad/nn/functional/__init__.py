@@ -126,9 +126,6 @@ from cygrad.nn.functional.pooling import (
     max_pool2d_with_indices,
     max_pool3d,
     max_pool3d_with_indices,
-    max_unpool1d,
-    max_unpool2d,
-    max_unpool3d,
 )
 from cygrad.nn.functional.products import (
     bilinear,
@@ -147,6 +144,7 @@ from cygrad.nn.functional.sparse import (
     embedding_bag,
     one_hot,
 )
+from cygrad.nn.functional.unpooling import max_unpool1d, max_unpool2d, max_unpool3d
 from cygrad.nn.functional.vision import (
     channel_shuffle,
     pixel_shuffle,

@@ -268,50 +268,84 @@ def multi_head_attention_forward(
     if not batched:
         query, key, value = query.unsqueeze(1), key.unsqueeze(1), value.unsqueeze(1)
         key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
-    length, batch, embed = query.shape
-    head = embed // num_heads
     weights_in = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else in_proj_weight.chunk(3)
     biases_in = (None, None, None) if in_proj_bias is None else in_proj_bias.chunk(3)
     q, k, v = (linear(x, w, b) for x, w, b in zip((query, key, value), weights_in, biases_in, strict=True))
-    mask = _float_mask(attn_mask, q, "attn_mask")
-    padding = _float_mask(key_padding_mask, q, "key_padding_mask")
-    mask = _shaped_mask(mask, length, key.shape[0], batch * num_heads)
-    more = 0
-    if bias_k is not None and bias_v is not None:
-        if static_k is not None or static_v is not None:
+    more = (bias_k is not None and bias_v is not None) + add_zero_attn
+    mask = _joined_mask(attn_mask, key_padding_mask, q, key.shape[0], num_heads, more)
+    q = _in_heads(q, num_heads, None, None, False)
+    k = _in_heads(k, num_heads, bias_k if bias_v is not None else None, static_k, add_zero_attn)
+    v = _in_heads(v, num_heads, bias_v if bias_k is not None else None, static_v, add_zero_attn)
+    return _attend(
+        q,
+        k,
+        v,
+        mask,
+        dropout_p if training else 0.0,
+        query.shape,
+        out_proj_weight,
+        out_proj_bias,
+        need_weights,
+        average_attn_weights,
+        batched,
+    )
+
+
+def _in_heads(x: Tensor, heads: int, extra: Tensor | None, static: Tensor | None, zero: bool) -> Tensor:
+    """Shape (N * heads, S, E / heads), with one more row each if wanted."""
+    if static is not None:
+        if extra is not None:
             raise AssertionError("bias cannot be added to static key or value.")
-        k = cygrad.cat([k, bias_k.repeat(1, batch, 1)])
-        v = cygrad.cat([v, bias_v.repeat(1, batch, 1)])
-        more += 1
-    q = q.reshape(length, batch * num_heads, head).transpose(0, 1)
-    k = k.reshape(k.shape[0], batch * num_heads, head).transpose(0, 1) if static_k is None else static_k
-    v = v.reshape(v.shape[0], batch * num_heads, head).transpose(0, 1) if static_v is None else static_v
-    if add_zero_attn:
-        k, v = (cygrad.cat([x, x.new_zeros(x.shape[0], 1, head)], 1) for x in (k, v))
-        more += 1
+        x = static
+    else:
+        x = x if extra is None else cygrad.cat([x, extra.repeat(1, x.shape[1], 1)])
+        x = x.reshape(x.shape[0], x.shape[1] * heads, x.shape[2] // heads).transpose(0, 1)
+    return cygrad.cat([x, x.new_zeros(x.shape[0], 1, x.shape[2])], 1) if zero else x
+
+
+def _joined_mask(
+    mask: Tensor | None, padding: Tensor | None, like: Tensor, sources: int, heads: int, more: int
+) -> Tensor | None:
+    """Both masks as numbers to be added to scores of shape (N * heads, L, sources + more)."""
+    length, batch = like.shape[:2]
+    mask = _shaped_mask(_float_mask(mask, like, "attn_mask"), length, sources, batch * heads)
+    padding = _float_mask(padding, like, "key_padding_mask")
     if more:
-        mask = None if mask is None else cygrad.constant_pad_nd(mask, (0, more), 0)
-        padding = None if padding is None else cygrad.constant_pad_nd(padding, (0, more), 0)
-    if padding is not None:
-        sources = k.shape[1]
-        padding = padding.view(batch, 1, 1, sources).expand(-1, num_heads, -1, -1).reshape(-1, 1, sources)
-        mask = padding if mask is None else mask + padding
-    chance = dropout_p if training else 0.0
+        mask, padding = (m if m is None else cygrad.constant_pad_nd(m, (0, more), 0) for m in (mask, padding))
+    if padding is None:
+        return mask
+    padding = padding.view(batch, 1, 1, -1).expand(-1, heads, -1, -1).reshape(batch * heads, 1, -1)
+    return padding if mask is None else mask + padding
+
+
+def _attend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None,
+    chance: float,
+    shape: tuple[int, ...],
+    weight: Tensor,
+    bias: Tensor | None,
+    need_weights: bool,
+    average: bool,
+    batched: bool,
+) -> tuple[Tensor, Tensor | None]:
+    """Attention of all heads, projected; and the weights."""
+    length, batch, embed = shape
+    shown = None
     if need_weights:
-        weights = (q * math.sqrt(1.0 / head)) @ k.mT
+        weights = (q * math.sqrt(1.0 / q.shape[2])) @ k.mT
         weights = (weights if mask is None else weights + mask).softmax(-1)
         weights = dropout(weights, chance) if chance else weights
         attended = weights @ v
+        shown = weights.view(batch, -1, length, weights.shape[2])
+        shown = shown.mean(1) if average else shown
+        shown = shown if batched else shown.squeeze(0)
     else:
         attended = scaled_dot_product_attention(q, k, v, mask, chance)
-    output = attended.transpose(0, 1).reshape(length * batch, embed)
-    output = linear(output, out_proj_weight, out_proj_bias).view(length, batch, -1)
-    output = output if batched else output.squeeze(1)
-    if not need_weights:
-        return output, None
-    shown = weights.view(batch, num_heads, length, -1)
-    shown = shown.mean(1) if average_attn_weights else shown
-    return output, shown if batched else shown.squeeze(0)
+    output = linear(attended.transpose(0, 1).reshape(length * batch, embed), weight, bias).view(length, batch, -1)
+    return output if batched else output.squeeze(1), shown
 
 
 def _check_heads(
