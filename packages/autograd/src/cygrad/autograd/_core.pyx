@@ -71,6 +71,7 @@ include "formulas_index.pxi"
 include "slices.pxi"      # gradients of views and of writes through them
 include "accumulate.pxi"  # where gradients meet
 include "batching.pxi"    # operations on batched tensors that need rules of their own
+include "batching_nn.pxi"
 include "engine.pxi"      # backward passes
 include "anomaly.pxi"     # where nodes were made, and what a failing backward says
 include "hooks.pxi"       # what users attached to nodes

@@ -211,7 +211,8 @@ cdef object run_form(Form* f, int mode, PyObject* self, PyObject** args, Py_ssiz
     """A call of one form."""
     cdef PyObject* v[MOST_PARAMS]
     cdef Arg a[MOST_PARAMS]
-    cdef Dims d
+    cdef Dims d[2]                    # lists of ints
+    cdef int lists = 0
     cdef Param* p
     cdef Tensor x
     cdef object held = None           # what conversions made, as (earlier, last)
@@ -228,7 +229,8 @@ cdef object run_form(Form* f, int mode, PyObject* self, PyObject** args, Py_ssiz
         if v[i] == p.fallback and p.ready:
             a[i].i = p.bits if p.ready == 1 else <int64_t>every(x.m.ndim)
         elif v[i] == NULL or not convert_usual(p, v[i], x.m.ndim, &a[i]):
-            made = convert(f, mode, i, given(f, mode, v, i), x, &a[i], &d)
+            made = convert(f, mode, i, given(f, mode, v, i), x, &a[i], &d[lists])
+            lists += p.kind == KIND_INTS
             if made is not None:
                 a[i].o = <PyObject*>made
                 if a[i].o != v[i]:

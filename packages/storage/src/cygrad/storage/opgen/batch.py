@@ -22,6 +22,8 @@ def is_batched(row):
 def check_rule(row):
     if row.batch and row.kind not in ("kernel", "into"):
         row.fail("batch is for rows with a kernel: others need no rule")
+    if not row.batch and row.kind == "kernel" and any(p.type == "ints" for p in row.args):
+        row.fail("which dimensions a list of numbers means is not known: say by batch what vmap does")
     if rule(row) not in RULES:
         row.fail(f"batch has one of the words {', '.join(RULES)}, got {row.batch!r}")
 

@@ -32,8 +32,8 @@ def takes(row):
     found += [("alpha", "alpha", "1", True)] if row.alpha else []
     found += [("out", "out", "None", True)] if row.out_form else []
     kinds = [kind for _, kind, _, _ in found]
-    if kinds[0] not in ("t", "tn") or kinds.count("ints") > 1 or "tensors" in kinds:
-        row.fail("a public form takes a tensor first, and at most one list of ints")
+    if kinds[0] not in ("t", "tn") or kinds.count("ints") > 2 or "tensors" in kinds:
+        row.fail("a public form takes a tensor first, and at most two lists of ints")
     return found
 
 

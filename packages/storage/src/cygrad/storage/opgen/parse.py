@@ -36,7 +36,8 @@ A row (see CONTRIBUTING.md for a walk through one)::
     batch   = "loop"             # rows with a kernel, on batched tensors of vmap: front (default: the batch dimensions
                                  # stand in front and arguments count past them), along (front, but indices that vary go
                                  # to along_NAME), hand (batch_NAME is written by hand), loop (once for each example),
-                                 # dynamic (refused: the shape of the result depends on values)
+                                 # dynamic (refused: the shape of the result depends on values);
+                                 # to be given where an argument is `ints`
     alias   = "absolute special.x"   # further names: in all forms that the name itself has, or as function of a module
     fused   = false              # gradients have no kernels of their own: the tensor reading computes them
     api     = "function method inplace out"   # where it appears (default: pointwise all four, else function method);
