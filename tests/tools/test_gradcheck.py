@@ -259,12 +259,49 @@ def test_outputs_are_tensors():
         gradcheck(lambda x: (x, 2.0), (matrix(2),))
 
 
-@pytest.mark.parametrize("option", ["check_forward_ad", "check_batched_forward_grad"])
+@pytest.mark.parametrize("option", ["check_batched_forward_grad"])
 def test_what_is_not_available_is_refused(option):
     with pytest.raises(NotImplementedError, match=option):
         gradcheck(lambda x: x, (matrix(2),), **{option: True})
-    with pytest.raises(NotImplementedError, match="check_fwd_over_rev"):
-        gradgradcheck(lambda x: x, (matrix(2),), check_fwd_over_rev=True)
+
+
+def scaled(factor):
+    class Scaled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2
+
+        @staticmethod
+        def jvp(ctx, t):
+            return t * factor
+
+    return Scaled.apply
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_forward_mode(fast):
+    x = matrix(2, 3)
+    assert gradcheck(lambda x, y: (x @ y).sin(), (x, matrix(3, 2)), check_forward_ad=True, fast_mode=fast)
+    assert gradcheck(scaled(2), (x,), check_forward_ad=True, fast_mode=fast)
+    assert gradcheck(scaled(3), (x,))
+    for backward in (True, False):
+        with pytest.raises(GradcheckError, match="in forward mode"):
+            gradcheck(scaled(3), (x,), check_forward_ad=True, check_backward_ad=backward, fast_mode=fast)
+    assert not gradcheck(scaled(3), (x,), check_forward_ad=True, raise_exception=False, fast_mode=fast)
+
+
+def test_forward_over_reverse():
+    x = matrix(2, 3)
+    assert gradgradcheck(lambda x: x.sin() * x, (x,), check_fwd_over_rev=True)
+    wrong = lambda x: (x * scaled(3)(x)).sum()  # noqa: E731
+    assert gradgradcheck(wrong, (x,))
+    for reverse in (True, False):
+        with pytest.raises(GradcheckError, match="in forward mode"):
+            gradgradcheck(wrong, (x,), check_fwd_over_rev=True, check_rev_over_rev=reverse)
 
 
 def test_backward_for_several_gradients_at_once():

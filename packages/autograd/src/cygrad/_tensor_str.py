@@ -155,6 +155,9 @@ def _suffixes(t):
         found.append(f"grad_fn=<{node.name()}>")
     elif t.requires_grad:
         found.append("requires_grad=True")
+    tangent = cygrad.autograd._core.innermost_tangent(t)
+    if tangent is not None:
+        found.append(f"tangent={tangent}")
     return found
 
 

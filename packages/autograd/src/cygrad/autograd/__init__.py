@@ -2,7 +2,7 @@
 
 import warnings
 
-from . import anomaly_mode, function, grad_mode, graph, rows
+from . import anomaly_mode, forward_ad, function, functional, grad_mode, graph, rows
 from ._core import Tensor, run_backward, run_grad
 from .anomaly_mode import detect_anomaly, set_detect_anomaly
 from .function import Function, FunctionCtx
@@ -13,9 +13,10 @@ from .tracing import trace_lines
 from .variable import Variable
 
 __all__ = ["Function", "FunctionCtx", "NanError", "StrictError", "Variable", "anomaly_mode", "backward",
-           "detect_anomaly", "enable_grad", "find_nan", "function", "grad", "grad_mode", "gradcheck",
-           "gradgradcheck", "graph", "inference_mode", "is_strict_enabled", "no_grad", "rows", "set_detect_anomaly",
-           "set_grad_enabled", "set_multithreading_enabled", "set_strict", "strict", "trace_lines"]
+           "detect_anomaly", "enable_grad", "find_nan", "forward_ad", "function", "functional", "grad", "grad_mode",
+           "gradcheck", "gradgradcheck", "graph", "inference_mode", "is_strict_enabled", "no_grad", "rows",
+           "set_detect_anomaly", "set_grad_enabled", "set_multithreading_enabled", "set_strict", "strict",
+           "trace_lines"]
 
 
 def _sequence(value, name):

@@ -29,11 +29,14 @@ cdef enum:                     # Tensor.creation, why an in-place write through 
 
 cdef enum:
     READS_VALUES = 3           # bits of OpInfo.guard (GUARD_..., from opgen/check.py) that read integers before the loop
+    HAS_DUALS = 1              # Node.dual
+    INPUTS_ONLY = 2            # what it made has no history: it is no part of a graph
     SLOT_OUT = 3               # saved slot of an output; slots 0..2 are inputs
     SAVED_REST = 16            # in Node.saved: `rest` holds tensors that a backward pass frees
     MAXATTR = 5
 
 ctypedef int (*Backward)(Node n, Tensor g) except -1
+ctypedef Tensor (*Forward)(Node n, int k, Tensor t)
 ctypedef object (*Call)(const Arg* v)
 
 cdef union Arg:                # of a call by the op table, converted; objects are borrowed
@@ -47,6 +50,7 @@ cdef struct OpInfo:            # one per op, filled at import from the op table;
     const char* name           # of the node, without the suffix
     Loop* row                  # forward kernels by dtype, NULL when not pointwise
     Backward backward          # NULL: not differentiable
+    Forward forward            # part of input k's tangent in the output's; NULL: found from backward
     Call call                  # of a row that is no loop and has public forms, else NULL
     Call write                 # the same in place
     uint8_t saves[4]           # per input: bit i = slot i is read by its gradient
@@ -63,9 +67,26 @@ cdef struct Dims:              # a shape or a list of dimensions, on the stack
     int64_t v[64]
 
 cdef class NodeExtra
+cdef class Dual
+
+cdef class ForwardLevel:
+    # owned by the thread that opened it, and by its tangents; GC
+    cdef readonly int depth    # greater than those of the levels around it
+    cdef readonly bint open
+    cdef Dual ring             # neighbour of all tangents of this level
+
+cdef class Dual:
+    # owned by the Extra of one Tensor; GC. One tangent of forward mode.
+    cdef Tensor tangent        # None when its level is closed
+    cdef ForwardLevel level
+    cdef Dual lower            # the tensor's tangent of the next level outside, or None
+    cdef void* before          # neighbours in the level's ring
+    cdef void* after
 
 cdef class Extra:
     # owned by one Tensor; GC
+    cdef Dual dual             # its tangents, innermost level first
+    cdef Tensor root           # of a view: the tensor of whose tangents it shows parts, or None
     cdef dict hooks            # register_hook on a leaf
     cdef dict after            # register_post_accumulate_grad_hook
     cdef object batch          # None, or the Batch of a batched tensor
@@ -77,7 +98,7 @@ cdef class Tensor:
     cdef Node fn               # grad_fn; stale for a view whose version moved: read it through set_edge or grad_fn
     cdef Tensor base           # of a view; never itself a view
     cdef object grad_          # Tensor or None
-    cdef Extra extra           # None, or what few tensors have: hooks
+    cdef Extra extra           # None, or what few tensors have: hooks, tangents
     cdef object wide           # None, or what owns the sizes block of more than INLINE dimensions
     cdef object attrs          # the instance dict, NULL until a user sets an attribute (see attribute_slot)
     cdef void* acc             # borrowed AccumulateGrad node, when someone holds one; its LeafLink clears this
@@ -105,6 +126,7 @@ cdef class Node:
     cdef uint8_t released      # saved values were freed by a backward pass
     cdef uint8_t digit         # at the end of the name: which of PyTorch's overloads was called
     cdef uint8_t odtype, ondim # of output 0
+    cdef uint8_t dual          # some input has a tangent (HAS_DUALS: x.duals), or had one and this is why there is a node at all
     cdef int64_t* osizes       # -> oinl or a block that x owns
     cdef int64_t oinl[5]
     cdef double attr[2]
@@ -118,6 +140,7 @@ cdef class NodeExtra:
     cdef list more             # edges 4 and up: [target, output number, is leaf]
     cdef list outs             # (Size, dtype code) per output of a node with several, else None
     cdef object hooks          # None or Hooks
+    cdef list duals            # (input number, input, needs a gradient) of inputs with tangents, until the output is there
     cdef object owned          # the block behind osizes; the LeafLink of an AccumulateGrad
     cdef object line           # where the user's program made the node, if lines are kept (trace.pxi)
     cdef dict packed           # slot -> Packed, of what saved_tensors_hooks took

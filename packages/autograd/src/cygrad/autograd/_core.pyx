@@ -75,6 +75,7 @@ include "batching_nn.pxi"
 include "engine.pxi"      # backward passes
 include "anomaly.pxi"     # where nodes were made, and what a failing backward says
 include "hooks.pxi"       # what users attached to nodes
+include "dual.pxi"        # forward mode
 include "args.pxi"        # what users may pass: checks and conversions
 include "construct.pxi"   # tensor(), zeros(), from_numpy() and so on
 include "ranges.pxi"      # arange(), linspace(), eye()
@@ -89,8 +90,10 @@ include "formats.pxi"     # order in memory; changes of shape in place
 include "tensor.pxi.in"   # class Tensor
 include "rare.pxi"        # rows of the table that are called by name
 include "entry.pxi"       # backward() and grad()
+include "transforms.pxi"  # what transforms of functions need
 include "function.pxi"    # custom Functions
 include "observe.pxi"     # what find_nan() and strict() look at
+include "function_dual.pxi"  # tangents through them
 
 __all__ = [
     *GENERATED_FUNCTIONS, "Tensor", "allclose", "arange", "as_strided", "as_tensor", "broadcast_to", "can_cast",

@@ -5,7 +5,8 @@ cdef Tensor add_grads(Tensor a, Tensor b, bint sole):
     """a + b; into a's own memory when nobody else can see it and no graph of the gradient is wanted."""
     cdef Meta* ms[3]
     if (sole and not cyg_mode & MODE_NAN and not recording() and a.fn is None and a.base is None and (<PyObject*>a.mem).ob_refcnt == 1
-            and not a.flags & REQUIRES_GRAD and a.m.dtype == b.m.dtype and same_dense(&a.m, &b.m)
+            and not (a.flags & REQUIRES_GRAD or shows_tangent(a) or shows_tangent(b)) and a.m.dtype == b.m.dtype
+            and same_dense(&a.m, &b.m)
             and OPS[OP_ADD].row[a.m.dtype] != NULL):
         ms[0] = &a.m
         ms[1] = &a.m
@@ -63,7 +64,7 @@ cdef Tensor laid_as(Tensor g, const Meta* like):
     meta_dense_like(&y.m, like, g.m.dtype)
     adopt(y, meta_storage(&y.m))
     ops.copy_into(&y.m, &g.m)
-    if recording() and needs(g):
+    if records(g):
         n = node_new(&OPS[OP_CLONE])
         set_edge(n, 0, g)
         node_set_output(n, y)
@@ -79,8 +80,8 @@ cdef Tensor added(Tensor have, Tensor g):
     cdef Meta* ms[3]
     cdef Iter it
     cdef Loop f = OPS[OP_ADD].row[have.m.dtype]
-    if (f == NULL or g.m.dtype != have.m.dtype or have.mem.readonly or has_internal_overlap(&have.m)
-            or any_batched(have, g, None)):
+    if (f == NULL or shows_tangent(g) or shows_tangent(have) or g.m.dtype != have.m.dtype or have.mem.readonly
+            or has_internal_overlap(&have.m) or any_batched(have, g, None)):
         return op_add(have, g)
     before_write(have)
     ms[0] = &have.m

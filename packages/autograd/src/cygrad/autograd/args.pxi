@@ -256,6 +256,8 @@ cdef object finish(Tensor y, object out):
     if not isinstance(out, Tensor):
         raise TypeError(f"argument 'out' must be Tensor, not {kind_of(out)}")
     o = <Tensor>out
+    if shows_tangent(y) or shows_tangent(o):
+        raise NotImplementedError("forward mode does not go through out=...: one of the arguments has a tangent")
     if recording() and (needs(y) or needs(o)):
         raise RuntimeError("out=... arguments don't support automatic differentiation, but one of the arguments "
                            "requires grad")

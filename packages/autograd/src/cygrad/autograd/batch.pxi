@@ -389,7 +389,9 @@ cdef Tensor op_batch_in(Tensor x, Level level, int64_t dim):
     set_batch(y, b)
     if y.creation == VIEW_PLAIN:
         y.creation = VIEW_EXAMPLE
-    if recording() and needs(x) and category(x.m.dtype) >= 2:
+    if y.flags & DUAL:                       # the same places of its root's tangent are no batch
+        y.extra.root = None
+    if records(x) and category(x.m.dtype) >= 2:
         n = node_new(&OPS[OP_BATCH_IN])
         set_edge(n, 0, x)
         n.rest = level
@@ -451,7 +453,7 @@ cdef Tensor op_batch_out(Tensor x, Level level, int64_t dim):
         set_batch(y, rest)
     elif at >= 0 and x.base is not None and not x.base.flags & BATCHED:      # an input, or a view of one
         y.base, y.view_version, y.creation = x.base, x.view_version, x.creation
-    if recording() and needs(x) and category(x.m.dtype) >= 2:
+    if records(x) and category(x.m.dtype) >= 2:
         n = node_new(&OPS[OP_BATCH_OUT])
         set_edge(n, 0, x)
         n.rest = level

@@ -43,15 +43,15 @@ cdef Tensor pointwise_batched(const OpInfo* o, int code, int nin, Tensor a, Tens
         adopt(y, meta_storage(&y.m))
         run_iter(o.row[code], &y.m, ms, nin, wide, full, attr)
         y = under(y, over, 0)
-        if recording() and needs_grad(a, b, c):
+        if records_any(a, b, c):
             record(o, y, a, b, c, attr, 0)
         if cyg_mode & MODE_OBSERVED:
             observe(o.id, y, (a, b, c))
         return y
-    recorded = recording() and needs_grad(a, b, c)
+    recorded = records_any(a, b, c)
     check_target(o, code, out_code, target, nd, sizes)
     check_levels(target, (a, b, c), o.name.decode().lower() + "_")
-    check_in_place(target, recorded)
+    check_in_place(target, recorded and needs_grad(a, b, c))
     seen = seen_before_write(o, out_code, target, a, b, c) if cyg_mode & MODE_OBSERVED else None
     before = history_alias(target, reads_target(o, target, a, b, c)) if recorded else None
     place = front(target, over, nd)

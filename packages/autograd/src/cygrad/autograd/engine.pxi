@@ -148,6 +148,11 @@ cdef int32_t heap_pop(Pass p) noexcept:
     return top
 
 
+cdef inline bint accumulates(Pass p, object leaf) noexcept:
+    """Whether a gradient that arrives at a leaf is kept; a leaf may have stopped requiring one."""
+    return p.accumulate and needs(<Tensor>leaf)
+
+
 cdef int walk(Pass p, object root, bint root_leaf) except -1:
     """Gives every target that root reaches a row, counts the edges into it, and marks what leads to a wanted gradient.
     Iterative."""
@@ -164,7 +169,7 @@ cdef int walk(Pass p, object root, bint root_leaf) except -1:
         return 0
     p.rows[here].walked = 1
     if root_leaf:
-        p.rows[here].needed |= p.accumulate
+        p.rows[here].needed |= accumulates(p, root)
         return 0
     try:
         while True:
@@ -180,7 +185,7 @@ cdef int walk(Pass p, object root, bint root_leaf) except -1:
                 p.rows[there].waits += 1
                 if leaf:
                     p.rows[there].walked = 1
-                    p.rows[there].needed |= p.accumulate
+                    p.rows[there].needed |= accumulates(p, e)
                 if p.rows[there].walked:
                     p.rows[here].needed |= p.rows[there].needed
                     continue

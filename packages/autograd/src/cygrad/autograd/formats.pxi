@@ -215,6 +215,7 @@ cdef int check_sizes(const Dims* d, str name) except -1:
 cdef Tensor become(Tensor x, object view):
     """x takes the shape and strides of view(x), in place: the view becomes the last step of its history."""
     cdef Tensor h, y
+    cdef bint owner = dual_root(x) is x
     check_history(x, needs(x))
     h = history_alias(x, False)
     y = view(h)
@@ -225,6 +226,8 @@ cdef Tensor become(Tensor x, object view):
         inherit(x, y)
     if needs(y) and y.fn is not None:
         replace_history(y.fn, x)
+    if owner:
+        share_tangents(x, y)
     return x
 
 

@@ -120,7 +120,7 @@ cdef Tensor op_contiguous(Tensor x):
     else:
         y = tensor_new()
         adopt(y, ops.op_clone(&y.m, &x.m, x.m.dtype, True))
-    if recording() and needs(x):
+    if records(x):
         n = node_new(&OPS[OP_CLONE])
         set_edge(n, 0, x)
         node_set_output(n, y)
@@ -136,7 +136,7 @@ cdef Tensor op_clone(Tensor x):
     else:
         y = tensor_new()
         adopt(y, ops.op_clone(&y.m, &x.m, x.m.dtype, False))
-    if recording() and needs(x):
+    if records(x):
         n = node_new(&OPS[OP_CLONE])
         set_edge(n, 0, x)
         node_set_output(n, y)
@@ -176,7 +176,7 @@ cdef Tensor record_view(int op, Tensor y, Tensor x):
     """y, whose Meta is set, as a view of x with a node that keeps nothing."""
     cdef Node n
     view_begin(y, x)
-    if recording() and needs(x) and category(x.m.dtype) >= 2:
+    if records(x) and category(x.m.dtype) >= 2:
         n = node_new(&OPS[op])
         set_edge(n, 0, x)
         node_set_output(n, y)
@@ -227,7 +227,7 @@ cdef Tensor op_cat(list xs, int64_t dim):
         for k in range(count):
             t = <Tensor>xs[k]
             ms[k] = &t.m
-            recorded = recorded or needs(t)
+            recorded = recorded or records(t)
             batched = batched or t.flags & BATCHED
         if batched:
             y = batch_cat(xs, dim)
@@ -235,7 +235,7 @@ cdef Tensor op_cat(list xs, int64_t dim):
             adopt(y, ops.op_cat(&y.m, ms, count, dim))
     finally:
         free(ms)
-    if recorded and recording():
+    if recorded:
         n = node_new(&OPS[OP_CAT])
         dim = wrap_dim(dim, y.m.ndim)
         n.iattr[0] = dim
@@ -261,7 +261,7 @@ cdef Tensor op_stack(list xs, int64_t dim):
             inherit(row, <Tensor>x)
         rows.append(row)
     y = op_cat(rows, dim)
-    if recording() and category(y.m.dtype) >= 2 and _py.any([needs(<Tensor>x) for x in xs]):
+    if category(y.m.dtype) >= 2 and _py.any([records(<Tensor>x) for x in xs]):
         n = node_new(&OPS[OP_STACK])
         n.iattr[0] = dim
         for k in range(len(xs)):
@@ -293,6 +293,15 @@ cdef Tensor value_select_backward(Tensor g, const Dims* sizes, int64_t dim, Tens
         g = op_unsqueeze(g, dim)
         index = op_unsqueeze(index, dim)
     return op_scatter_add(zeros_of(sizes.n, sizes.v, g.m.dtype), dim, index, g)
+
+
+cdef Tensor values_at(Tensor t, int64_t dim, Tensor index, bint keepdim):
+    """The elements of t that a reduction along dim took."""
+    if t.m.ndim == 0:
+        return t
+    if keepdim:
+        return op_gather(t, dim, index)
+    return op_squeeze_dims(op_gather(t, dim, op_unsqueeze(index, dim)), <uint64_t>1 << dim)
 
 
 cdef Tensor masked_select_backward(Tensor g, const Dims* sizes, Tensor mask):

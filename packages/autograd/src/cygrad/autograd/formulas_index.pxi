@@ -137,7 +137,7 @@ cdef Tensor reduced_from(Tensor g, Tensor x, Tensor y, Tensor src, int64_t dim, 
         others = reduced_at(x, dim, index, op_masked_fill(src, lone, one), reduce, include_self, slices)
         g = op_where(lone, taken_at(op_mul(g, others), dim, index, slices),
                      op_div(taken_at(op_mul(g, y), dim, index, slices), op_masked_fill(src, zero, one)))
-        return op_only_once(g) if recording() and holds_any(OP_GT, op_sub(count, one)) else g
+        return op_only_once(g) if (recording() or shows_tangent(g)) and holds_any(OP_GT, op_sub(count, one)) else g
     elif reduce != "sum":
         g = shared_at(g, x, y, src, dim, index, include_self, slices)
         return op_mul(taken_at(g, dim, index, slices),
@@ -149,7 +149,7 @@ cdef Tensor op_only_once(Tensor x):
     """x, of which no gradient can be taken: what it is made of holds in its values only."""
     cdef Tensor y = alias_of(x)
     cdef Node n
-    if needs(x):
+    if needs(x) or shows_tangent(x):
         n = node_new(&OPS[OP_ONLY_ONCE])
         set_edge(n, 0, x)
         node_set_output(n, y)
@@ -162,6 +162,10 @@ cdef int bw_only_once(Node n, Tensor g) except -1:
 
 
 # ---- arrangement
+
+cdef Tensor padded(Tensor t, const Dims* pad):
+    return op_constant_pad_nd(t, pad, 0)
+
 
 cdef Tensor unpadded(Tensor g, const Dims* pad):
     cdef Dims back

@@ -22,7 +22,7 @@ cdef Tensor expand_reduced(Tensor g, const Dims* sizes, uint64_t mask, bint keep
     cdef Tensor y
     cdef int i, k = 0
     cdef int64_t strides[64]
-    if recording() or g.flags & BATCHED:
+    if recording() or g.flags & BATCHED or shows_tangent(g):
         return op_expand_to(restore_dims(g, mask, keepdim), sizes)
     for i in range(sizes.n):
         if mask >> i & 1:

@@ -15,6 +15,7 @@ cdef class FunctionCtx(Node):
     cdef list kept                           # (tensor, Packed or None; version; output number, -1 for none)
     cdef tuple places                        # edge -> which argument of forward it is: the tensors among them
     cdef int n_args
+    cdef bint in_jvp
     cdef dict __dict__
 
     def save_for_backward(self, *tensors):
@@ -29,7 +30,9 @@ cdef class FunctionCtx(Node):
 
     @property
     def saved_tensors(self):
-        """What save_for_backward was given, in that order; checked to be unchanged."""
+        """What save_for_backward was given, in that order; checked to be unchanged. Inside ``jvp``: what save_for_forward was given."""
+        if self.in_jvp:
+            return self.saved_for_forward if self.saved_for_forward is not None else ()
         return unpack_saved(self)
 
     def mark_dirty(self, *args):
@@ -87,7 +90,9 @@ cdef object unpack_saved(FunctionCtx c):
             if t.mem.version != version:
                 raise_changed(c, "", t, version)
             y = alias_of(t) if number >= 0 else t
-        if number >= 0:
+        if number >= 0 and isinstance(value, Tensor) and (<Tensor>value).flags & DUAL:
+            share_tangents(y, <Tensor>value)
+        if number >= 0 and c.dual != INPUTS_ONLY:
             attach_output(c, y)
             if y.fn is c:
                 y.out_nr = number
@@ -146,9 +151,11 @@ def apply_function(function, tuple args, dict kwargs):
     """Runs a custom Function's forward without recording and makes its node; the body of ``Function.apply``."""
     cdef FunctionCtx c
     cdef Tensor t
-    cdef int before, k
-    cdef bint recorded = False
+    cdef int before, limit, k
+    cdef bint recorded = False, transposed = False
+    cdef list levels = []
     cdef Batch over = joint_of([a for a in args if isinstance(a, Tensor)])
+    global cyg_limit
     if over is not None and not batches_itself(function):
         return apply_batched(function, args, kwargs, over)
     two_step = function.setup_context is not _no_setup()
@@ -162,9 +169,16 @@ def apply_function(function, tuple args, dict kwargs):
     c.owner = function
     c.n_args = len(args)
     c.places = tuple([k for k, a in enumerate(args) if isinstance(a, Tensor)])
-    c.needs_input_grad = tuple([isinstance(a, Tensor) and needs(<Tensor>a) for a in args])
-    recorded = recording() and True in c.needs_input_grad
+    for a in args:
+        if isinstance(a, Tensor) and shows_tangent(<Tensor>a):
+            add_levels(<Tensor>a, levels)
+    transposed = levels and function._transposed
+    c.needs_input_grad = tuple([isinstance(a, Tensor) and (needs(<Tensor>a) or (transposed and shows_tangent(<Tensor>a)))
+                                for a in args])
+    recorded = (recording() or transposed) and True in c.needs_input_grad
     before = set_recording(False)
+    limit = cyg_limit
+    cyg_limit = 0
     try:
         if two_step:
             output = function.forward(*args)
@@ -175,12 +189,18 @@ def apply_function(function, tuple args, dict kwargs):
             output = function.forward(c, *args)
     finally:
         restore_mode(before)
+        cyg_limit = limit
     outputs = output if isinstance(output, tuple) else (output,)
     if over is not None:
         outputs = tuple([in_levels(<Tensor>o, over) if isinstance(o, Tensor) else o for o in outputs])
+    befores = dual_befores(c, args) if levels else None
+    skipped = undifferentiable(c, outputs) if levels else None
     if cyg_mode & MODE_NAN:
         observe_function(c, args, outputs)
     wrapped = wrap_outputs(c, args, outputs, recorded)
+    if levels:
+        push_function(c, args, befores, wrapped, skipped, levels, transposed)
+    c.saved_for_forward = None               # it may hold outputs, which hold c
     return wrapped if isinstance(output, tuple) else wrapped[0]
 
 
@@ -304,6 +324,7 @@ cdef tuple wrap_outputs(FunctionCtx c, tuple args, tuple outputs, bint recorded)
     for k, place in enumerate(c.places):
         y = <Tensor>args[place]
         set_edge(c, k, history_alias(y, False) if id(y) in dirty else y)
+    c.dual = 0                               # the tangents come later, from jvp
     extra(c).outs = []
     result, numbers = [], {}
     for i, o in enumerate(outputs):

@@ -32,6 +32,7 @@ class Function:
 
     # Whether vmap may run forward, setup_context and backward as they are, on tensors that stand for a batch.
     generate_vmap_rule = False
+    _transposed = False     # forward mode transposes backward, which is made of differentiable operations
 
     def __init__(self, *args, **kwargs):
         name = type(self).__name__
@@ -71,6 +72,12 @@ class Function:
         """
         raise NotImplementedError("To use autograd.Function with vmap, you must either override the vmap static method "
                                   "or set generate_vmap_rule=True.")
+
+    @staticmethod
+    def jvp(ctx, *grad_inputs):
+        """Returns the tangents of the outputs from those of the arguments: zeros, or None, where there is none."""
+        raise NotImplementedError("You must implement the jvp function for custom autograd.Function to use it with "
+                                  "forward mode AD.")
 
     @classmethod
     def apply(cls, *args, **kwargs):

@@ -286,11 +286,11 @@ cdef int fill_in(Tensor x, object value, bint shared) except -1:
     """x.fill_(value), recorded: what was there needs no gradient any more. shared: elements may lie at one address."""
     cdef Node n
     cdef Tensor before, whole
-    cdef bint recorded = recording() and needs(x)
+    cdef bint recorded = records(x)
     if x.mem.readonly or not shared:
         check_writable(x)
     check_own_mode(x)
-    check_history(x, recorded)
+    check_history(x, recorded and needs(x))
     if cyg_mode & MODE_WRITES:
         announce_write(x)
     before = history_alias(x, False) if recorded else None
@@ -386,7 +386,7 @@ cdef Tensor op_index(Tensor x, list tensors):
         y = batch_index(x, tensors)
     else:
         adopt(y, ops.op_index(&y.m, &x.m, at, count))
-    if recording() and needs(x):
+    if records(x):
         n = node_new(&OPS[OP_INDEX])
         set_edge(n, 0, x)
         save_indices(n, tensors)
@@ -437,13 +437,13 @@ cdef int put_in(Tensor x, list tensors, Tensor v, bint accumulate) except -1:
     cdef Meta* at[64]
     cdef Node n
     cdef Tensor before
-    cdef bint recorded = recording() and (needs(x) or needs(v))
+    cdef bint recorded = records(x) or records(v)
     cdef int count = index_pointers(x, tensors, at)
     if v.m.dtype != x.m.dtype:
         raise RuntimeError(f"Index put requires the source and destination dtypes match, got "
                            f"{dtype_object(x.m.dtype)} for the destination and "
                            f"{dtype_object(v.m.dtype)} for the source.")
-    check_in_place(x, recorded)
+    check_in_place(x, recorded and (needs(x) or needs(v)))
     refuse_overlap(x, v)
     for t in tensors:
         if t is not None and not ((<Tensor>t).m.dtype == BOOL and v.m.numel == 1):     # that is a masked_fill
@@ -530,7 +530,7 @@ cdef int many_outputs(int op, Tensor x, list parts, int64_t dim) except -1:
     for part in parts:
         if (<Tensor>part).creation == VIEW_PLAIN:
             (<Tensor>part).creation = VIEW_MULTI
-    if not parts or not recording() or not needs(x) or category(x.m.dtype) < 2:
+    if not parts or not records(x) or category(x.m.dtype) < 2:
         return 0
     n = node_new(&OPS[op])
     set_edge(n, 0, x)
@@ -542,15 +542,22 @@ cdef int many_outputs(int op, Tensor x, list parts, int64_t dim) except -1:
 cdef int node_set_outputs(Node n, list ys) except -1:
     cdef Tensor y
     cdef int i = 0
+    cdef bint true = True
     extra(n).outs = []
+    if n.dual == HAS_DUALS:              # the parts are views: their tangents are their root's
+        true = wants_gradients(n, n.x.duals)
+        cut_dual_edges(n, n.x.duals)
+        n.x.duals = None
+        n.dual = 0
     for part in ys:
         y = <Tensor>part
         if y.flags & BATCHED:
             n.x.levels = batch_of(y).levels
         extra(n).outs.append((shape_tuple(&y.m), <int>y.m.dtype))
-        y.fn = n
-        y.out_nr = i
-        y.flags |= REQUIRES_GRAD
+        if true:
+            y.fn = n
+            y.out_nr = i
+            y.flags |= REQUIRES_GRAD
         i += 1
     return 0
 

@@ -4,11 +4,14 @@ cdef extern from *:
     """
     #if defined(_MSC_VER)
     static __declspec(thread) int cyg_mode = 0;
+    static __declspec(thread) int cyg_limit = 0x7fffffff;
     #else
     static __thread int cyg_mode __attribute__((tls_model("initial-exec"))) = 0;   /* no call to find it */
+    static __thread int cyg_limit __attribute__((tls_model("initial-exec"))) = 0x7fffffff;
     #endif
     """
     int cyg_mode
+    int cyg_limit              # tangents of levels of this depth and more are out of sight
 
 cdef enum:
     MODE_NO_GRAD = 1

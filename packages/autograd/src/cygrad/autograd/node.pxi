@@ -207,6 +207,8 @@ cdef int node_set_output(Node n, Tensor y) except -1:
     shape_output(n, &y.m)
     if y.flags & BATCHED:
         extra(n).levels = batch_of(y).levels
+    if n.dual == HAS_DUALS:
+        return dual_output(n, y)
     y.fn = n
     y.out_nr = 0
     y.flags |= REQUIRES_GRAD
@@ -240,7 +242,15 @@ cdef inline object edge(Node n, int k, uint32_t* nr, bint* leaf):
 
 cdef int set_edge(Node n, int k, Tensor t) except -1:
     """Edge k goes to what made t; nowhere when t is None or needs no gradient."""
-    if t is None or not needs(t):
+    if t is None:
+        return put_edge(n, k, None, 0, False)
+    if shows_tangent(t):
+        return dual_edge(n, k, t)
+    return plain_edge(n, k, t)
+
+
+cdef int plain_edge(Node n, int k, Tensor t) except -1:
+    if not needs(t):
         return put_edge(n, k, None, 0, False)
     if t.base is not None and t.view_version != t.mem.version:
         view_refresh(t)
@@ -297,6 +307,22 @@ cdef inline bint needs(Tensor t) noexcept:
     return t.flags & REQUIRES_GRAD != 0 or (t.base is not None and t.base.flags & REQUIRES_GRAD != 0)
 
 
+cdef inline int marks(Tensor t) noexcept:
+    """The flags of t and of its base."""
+    return t.flags | t.base.flags if t.base is not None else t.flags
+
+
+cdef inline bint shows_tangent(Tensor t) noexcept:
+    """Whether t has a tangent that can be seen now."""
+    return marks(t) & DUAL and dual_visible(t)
+
+
+cdef inline bint records(Tensor t) noexcept:
+    """Whether an operation on t makes a node: for backward, or for the tangents of forward mode."""
+    cdef int f = marks(t)
+    return f & (REQUIRES_GRAD | DUAL) and ((f & REQUIRES_GRAD and recording()) or (f & DUAL and dual_visible(t)))
+
+
 cdef Tensor alias_of(Tensor t):
     """The same elements in a tensor without history; shares storage and version."""
     cdef Tensor y = tensor_new()
@@ -340,9 +366,11 @@ cdef Tensor unpack(Node n, int slot):
         raise SystemError(f"{node_name(n)}: slot {slot} was not saved")
     if t.mem.version != n.ver[slot] and not t.flags & UNCOUNTED:
         raise_changed(n, "its result, " if slot == SLOT_OUT else f"its input {slot}, ", t, n.ver[slot])
-    if slot == SLOT_OUT and recording() and not is_integral(t.m.dtype):
+    if slot == SLOT_OUT and recording() and not is_integral(t.m.dtype) and n.dual != INPUTS_ONLY:
         y = alias_of(t)                  # re-attached, so that a second derivative flows through the output
         attach_output(n, y)
+        if t.flags & DUAL:
+            share_tangents(y, t)
         return y
     return t
 

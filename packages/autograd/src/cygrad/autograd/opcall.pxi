@@ -149,7 +149,7 @@ cdef inline Tensor unary(int op, Tensor x):
             ms[0] = &y.m
             ms[1] = &x.m
             run_flat(f, ms, 2, NULL)
-            if cyg_mode == 0 and needs(x):
+            if records(x):
                 record(o, y, x, None, None, NULL, 0)
             return y
     return pointwise(op, 1, x, None, None, NULL, None)
@@ -177,7 +177,7 @@ cdef inline Tensor binary(int op, Tensor a, Tensor b):
         if f != NULL and not (o.guard and guarded(o, a, b)):
             y = empty_rowmajor(shape, result_dtype(o, a.m.dtype))
             run_two(f, &y.m, &a.m, &b.m)
-            if cyg_mode == 0 and (needs(a) or needs(b)):
+            if records(a) or records(b):
                 record(o, y, a, b, None, NULL, 0)
             return y
     return pointwise(op, 2, a, b, None, NULL, None)
@@ -203,9 +203,9 @@ cdef Tensor divided(Tensor a, Tensor b, int op):
 cdef inline int edge_of_operand(Node n, int k, Tensor t, int reads):
     """Edge k to t; returns the saved slots that its gradient reads, none when t needs no gradient."""
     n.n_edges = k + 1
-    if not needs(t):
+    if not marks(t) & (REQUIRES_GRAD | DUAL):
         return 0
-    if t.flags & REQUIRES_GRAD and t.base is None:       # set_edge for the usual case, inline
+    if t.flags & (REQUIRES_GRAD | DUAL) == REQUIRES_GRAD and t.base is None:       # set_edge for the usual case, inline
         if t.fn is None:
             n.leaves |= 1 << k
             if k == 0:
@@ -376,7 +376,7 @@ cdef Tensor pointwise(int op, int nin, Tensor a, Tensor b, Tensor c, const doubl
             meta_joint(&y.m, ms + 1, nin, nd, sizes, out_code)
         adopt(y, meta_storage(&y.m))
         run_iter(o.row[code], &y.m, ms, nin, nd, sizes, attr)
-        if recording() and needs_grad(a, b, c):
+        if records_any(a, b, c):
             record(o, y, a, b, c, attr, 0)
         if cyg_mode & MODE_OBSERVED:
             observe(op, y, (a, b, c))
@@ -443,6 +443,10 @@ cdef inline bint needs_grad(Tensor a, Tensor b, Tensor c) noexcept:
     return needs(a) or (b is not None and needs(b)) or (c is not None and needs(c))
 
 
+cdef inline bint records_any(Tensor a, Tensor b, Tensor c) noexcept:
+    return records(a) or (b is not None and records(b)) or (c is not None and records(c))
+
+
 cdef int run_iter(Loop f, Meta* y, Meta** ms, int nin, int nd, const int64_t* sizes, const double* attr) except -1:
     cdef Iter it
     ms[0] = y
@@ -455,10 +459,10 @@ cdef int run_iter(Loop f, Meta* y, Meta** ms, int nin, int nd, const int64_t* si
 cdef int write_in_place(const OpInfo* o, int code, int out_code, Tensor x, Tensor a, Tensor b, Tensor c, Meta** ms, int nin,
                         int nd, const int64_t* sizes, const double* attr) except -1:
     """Checks, all before the first write; then the loop; then version and history."""
-    cdef bint recorded = recording() and needs_grad(a, b, c)
+    cdef bint recorded = records_any(a, b, c)
     cdef Tensor before, seen
     check_target(o, code, out_code, x, nd, sizes)
-    check_in_place(x, recorded)
+    check_in_place(x, recorded and needs_grad(a, b, c))
     if nin > 1:
         check_partial_overlap(x, b)
     if nin > 2:
@@ -529,11 +533,11 @@ cdef int write_loop(const OpInfo* o, int code, int out_code, Tensor x, Meta** ms
 cdef bint reads_target(const OpInfo* o, Tensor x, Tensor a, Tensor b, Tensor c) noexcept:
     """Whether some wanted gradient reads the values that x has before it is written: then they are copied first."""
     cdef int reads = 0
-    if needs(a):
+    if records(a):
         reads |= o.saves[0]
-    if b is not None and needs(b):
+    if b is not None and records(b):
         reads |= o.saves[1]
-    if c is not None and needs(c):
+    if c is not None and records(c):
         reads |= o.saves[2]
     return (reads & 1 and a is x) or (reads & 2 and b is x) or (reads & 4 and c is x)
 
@@ -553,13 +557,16 @@ cdef int check_partial_overlap(Tensor x, Tensor t) except -1:
 
 cdef Tensor fused(int kid, int nin, Tensor a, Tensor b, Tensor c, Tensor d, int masks, const double* attr):
     """Runs gradient kernel kid over up to four operands; None when the operands do not have one floating dtype (bit i of
-    `masks`: operand i is bool), so that the caller takes the reading that promotes."""
+    `masks`: operand i is bool), or one has a tangent, so that the caller takes the reading that promotes."""
     cdef int code = a.m.dtype, i, nd
     cdef Loop f
     cdef Meta* ms[5]
     cdef int64_t sizes[MAXDIM]
     cdef Tensor y
     cdef bint flat = a.m.flags & CONTIGUOUS != 0
+    if (shows_tangent(a) or (b is not None and shows_tangent(b)) or (c is not None and shows_tangent(c))
+            or (d is not None and shows_tangent(d))):
+        return None
     if any_batched(a, b, c) or (d is not None and d.flags & BATCHED):
         return fused_batched(kid, nin, a, b, c, d, masks, attr)
     ms[1] = &a.m

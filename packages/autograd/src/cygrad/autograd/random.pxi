@@ -95,8 +95,8 @@ cdef bint is_running(Level level):
 
 cdef Tensor begin_draw(Tensor x):
     """Checks that x may be overwritten; what it was, if that is part of a graph."""
-    cdef bint recorded = recording() and needs(x)
-    check_in_place(x, recorded)
+    cdef bint recorded = records(x)
+    check_in_place(x, recorded and needs(x))
     return history_alias(x, False) if recorded else None
 
 

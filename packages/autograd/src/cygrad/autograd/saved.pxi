@@ -52,10 +52,13 @@ cdef Packed pack(Tensor t, object hooks):
 
 cdef Tensor unpack_value(Packed p):
     """What the unpack hook makes of the packed value, as a tensor without history."""
+    cdef Tensor y
     value = p.unpack(p.value)
     if not isinstance(value, Tensor):
         raise TypeError(f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {kind_of(value)}")
-    return alias_of(<Tensor>value)
+    y = alias_of(<Tensor>value)
+    share_tangents(y, <Tensor>value)
+    return y
 
 
 cdef object saved_hooks():
@@ -80,7 +83,7 @@ cdef Tensor unpack_packed(Node n, int slot):
     cdef Tensor y = unpack_value(n.x.packed[slot])
     cdef uint32_t nr = 0
     cdef bint leaf = False
-    if not recording() or category(y.m.dtype) < 2:
+    if not recording() or category(y.m.dtype) < 2 or n.dual == INPUTS_ONLY:
         return y
     if slot == SLOT_OUT:
         attach_output(n, y)
@@ -93,7 +96,7 @@ cdef Tensor unpack_packed(Node n, int slot):
 cdef int connect(Tensor y, object e, uint32_t nr, bint leaf) except -1:
     """Gradients of y, which has no history, go to e from now on."""
     cdef Node n
-    if e is None:
+    if e is None or (leaf and not needs(<Tensor>e)):
         return 0
     if leaf:                     # y stands for the leaf: one step of the graph leads there
         n = node_new(&OPS[OP_ALIAS])

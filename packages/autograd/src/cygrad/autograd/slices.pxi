@@ -21,7 +21,7 @@ cdef Tensor embed(Tensor g, const Dims* sizes, Meta* place):
         ops.add_in_order(&part.m, &values.m)
     else:
         ops.copy_into(&part.m, &values.m)
-    if recording() and needs(g):
+    if records(g):
         n = node_new(&OPS[OP_EMBED])
         set_edge(n, 0, g)
         n.rest = (shape_tuple(&g.m), tuple([place.strides[i] for i in range(place.ndim)]), offset)
@@ -114,7 +114,7 @@ cdef Tensor op_as_strided(Tensor x, const Dims* sizes, const Dims* strides, int6
     view_begin(y, x)
     if y.flags & BATCHED:
         check_reach(y)
-    if recording() and needs(x):
+    if records(x):
         n = node_new(&OPS[OP_AS_STRIDED])
         set_edge(n, 0, x)
         n.rest = (geometry(y), geometry(x), x.m.dtype)
@@ -289,7 +289,7 @@ cdef Tensor copy_of(Tensor g, const Dims* sizes, const Dims* strides):
         batch_copy_into(y, g)
     else:
         ops.copy_into(&y.m, &g.m)
-    if recording() and needs(g):
+    if records(g):
         n = node_new(&OPS[OP_CLONE])
         set_edge(n, 0, g)
         node_set_output(n, y)
@@ -300,8 +300,8 @@ cdef int copy_in(Tensor x, Tensor src) except -1:
     """x.copy_(src), recorded."""
     cdef Node n
     cdef Tensor before
-    cdef bint recorded = recording() and (needs(x) or needs(src))
-    check_in_place(x, recorded)
+    cdef bint recorded = records(x) or records(src)
+    check_in_place(x, recorded and (needs(x) or needs(src)))
     if cyg_mode & MODE_STRICT:
         check_narrowing(x.m.dtype, src, "copy_")
     if any_batched(x, src, None):

@@ -11,6 +11,8 @@ cdef inline int view_begin(Tensor y, Tensor x) except -1:
         return 0                             # inference tensors do not know their views
     y.base = x.base if x.base is not None else x
     y.view_version = x.mem.version
+    if marks(x) & DUAL:
+        dual_view(y, x)
     if not recording():
         y.creation = VIEW_INFERENCE if cyg_mode & MODE_INFERENCE else VIEW_NO_GRAD
     elif x.base is not None:
@@ -100,12 +102,14 @@ cdef Tensor history_alias(Tensor x, bint copied):
         y = op_clone(alias_of(x))
     else:
         y = alias_of(x)
-    if needs(x):
+    if needs(x) and recording():
         if x.base is not None and x.view_version != x.mem.version:
             view_refresh(x)
         y.fn = x.fn
         y.out_nr = x.out_nr
         y.flags |= REQUIRES_GRAD
+    if shows_tangent(x):
+        share_tangents(y, x)
     return y
 
 
@@ -116,12 +120,14 @@ cdef int rebase(Tensor x, Node n) except -1:
     cdef int k
     cdef uint32_t nr = 0
     cdef bint leaf = False
+    if n.dual == HAS_DUALS:
+        return dual_rebase(n, x)
     if b is None:
         return replace_history(n, x)
     # n saw a slice of the base; its output gradient has the slice's shape
     shape_output(n, &x.m)
     c = node_new(&OPS[OP_COPY_SLICES])
-    set_edge(c, 0, b)
+    plain_edge(c, 0, b)
     for k in range(1, n.n_edges):
         e = edge(n, k, &nr, &leaf)
         put_edge(c, k, e, nr, leaf)
@@ -178,7 +184,7 @@ cdef int view_refresh(Tensor x) except -1:
             f"clone() it before the change.{writes_text(x.fn, x, x.view_version)}")
     x.view_version = x.mem.version
     n = node_new(&OPS[OP_AS_STRIDED])
-    set_edge(n, 0, b)
+    plain_edge(n, 0, b)                      # the tangent of x is found from b as it is
     n.rest = (geometry(x), geometry(b), b.m.dtype)
     return replace_history(n, x)
 

@@ -6,6 +6,7 @@ A Jacobian is a NumPy array with a row for each element of the output and a colu
 import numpy as np
 
 import cygrad
+from cygrad.autograd import forward_ad
 
 
 class GradcheckError(RuntimeError):
@@ -237,6 +238,26 @@ def check_linearity(problem, outputs):
                         f"{problem.output_name(j)}: the latter times {factor:g} changes the former by another factor. "
                         "Does backward multiply by the gradient it is given?"
                     )
+
+
+def forward(problem, i, direction):
+    """Return ``J @ direction`` for each checked output: its tangent where input `i` moves along `direction`."""
+    x = problem.inputs[i]
+    with forward_ad.dual_level():
+        tangent = cygrad.from_numpy(np.array(direction, dtype=memory(x).dtype).reshape(tuple(x.shape)))
+        inputs = list(problem.inputs)
+        inputs[i] = forward_ad.make_dual(x, tangent)
+        ys = [y for y in outputs_of(problem.func, inputs) if y.requires_grad]
+        tangents = [forward_ad.unpack_dual(y).tangent for y in ys]
+        return [np.zeros(tuple(y.shape)) if t is None else np.array(memory(t), dtype=np.float64)
+                for y, t in zip(ys, tangents, strict=True)]
+
+
+def analytical_forward(problem, i):
+    """Return the Jacobian of each checked output with respect to input `i`: one forward pass for each column."""
+    n = problem.inputs[i].numel()
+    columns = [forward(problem, i, np.eye(n)[k]) for k in range(n)] or [forward(problem, i, np.zeros(0))]
+    return [np.stack([c.ravel() for c in column], axis=1)[:, :n] for column in zip(*columns, strict=True)]
 
 
 class _Undefined(cygrad.autograd.Function):

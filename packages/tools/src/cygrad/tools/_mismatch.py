@@ -10,7 +10,7 @@ _REPEATS = 3
 _STEPS = [10.0**-k for k in range(1, 11)]
 
 
-def explain(problem, j, i, analytical, numerical):
+def explain(problem, j, i, analytical, numerical, mode=""):
     """Describe in full the difference between two Jacobians of output `j` with respect to input `i`.
 
     Parameters
@@ -19,6 +19,8 @@ def explain(problem, j, i, analytical, numerical):
         Where the function is evaluated again, with other steps.
     analytical, numerical : ndarray
         Jacobians of shape (elements of the output, elements of the input).
+    mode : str
+        How the analytical one was found, where that was not backward.
 
     Returns
     -------
@@ -30,7 +32,7 @@ def explain(problem, j, i, analytical, numerical):
     order = np.argsort(-excess, axis=None, kind="stable")[: min(_SHOWN, int(failed.sum()))]
     worst = [divmod(int(flat), numerical.shape[1]) for flat in order]
     lines = [
-        f"Jacobian mismatch for {problem.output_name(j)} with respect to {problem.input_name(i)}:",
+        f"Jacobian mismatch for {problem.output_name(j)} with respect to {problem.input_name(i)}{mode}:",
         f"  output of shape {tuple(y.shape)}, {y.dtype}; input of shape {tuple(x.shape)}, {x.dtype}; "
         f"eps={problem.eps:g}, atol={problem.atol:g}, rtol={problem.rtol:g}",
         f"  {int(failed.sum())} of {failed.size} elements differ by more than atol + rtol * |numerical|; the worst:",

@@ -37,7 +37,7 @@ def gradcheck(
     fast_mode=False,
     masked=None,
 ):
-    """Compare the gradients that backward computes with central finite differences.
+    """Compare the gradients that backward computes, or the tangents of forward mode, with central finite differences.
 
     Parameters
     ----------
@@ -63,10 +63,12 @@ def gradcheck(
         Compare one random projection of each Jacobian instead of all its elements: two calls of `func` for each
         input instead of two for each element. Only if the projection differs are the whole Jacobians compared.
     check_backward_ad : bool, default True
-        Check reverse mode; the only mode there is, so it cannot be left out.
+        Check reverse mode.
+    check_forward_ad : bool, default False
+        Check forward mode too: the tangents of the outputs, with each element of an input moving by itself.
     check_batched_grad : bool, default False
         Also check that backward for several output gradients at once, by vmap, gives what it gives for each.
-    check_batched_forward_grad, check_forward_ad : bool, default False
+    check_batched_forward_grad : bool, default False
         Not available: True raises NotImplementedError.
     masked : bool, optional
         Concerns sparse layouts only; strided tensors are checked the same either way.
@@ -97,15 +99,17 @@ def gradcheck(
     """
     _refuse_unavailable(
         "gradcheck",
-        check_forward_ad=check_forward_ad,
         check_batched_forward_grad=check_batched_forward_grad,
     )
-    if not check_backward_ad:
+    if not check_backward_ad and not check_forward_ad:
         raise ValueError("gradcheck: nothing to check: check_forward_ad and check_backward_ad are both False")
     problem = jacobian.Problem(func, _as_tuple(inputs), eps=eps, atol=atol, rtol=rtol, nondet_tol=nondet_tol)
     _check_inputs(problem)
     try:
-        _check_backward(problem, check_undefined_grad, check_grad_dtypes, fast_mode)
+        if check_backward_ad:
+            _check_backward(problem, check_undefined_grad, check_grad_dtypes, fast_mode)
+        if check_forward_ad:
+            _check_forward(problem, fast_mode)
         if check_batched_grad:
             jacobian.check_batched(problem, problem.outputs())
     except GradcheckError:
@@ -134,7 +138,7 @@ def gradgradcheck(
     fast_mode=False,
     masked=False,
 ):
-    """Compare second derivatives, got by going backward through backward, with finite differences of the first.
+    """Compare second derivatives, got by differentiating backward in either mode, with finite differences of the first.
 
     Parameters
     ----------
@@ -146,9 +150,9 @@ def gradgradcheck(
     gen_non_contig_grad_outputs : bool, default False
         Draw `grad_outputs` so that they are not contiguous.
     check_fwd_over_rev : bool, default False
-        Not available: True raises NotImplementedError.
+        Check forward over reverse mode: the tangents of gradients.
     check_rev_over_rev : bool, default True
-        Check reverse over reverse mode; the only one there is, so it cannot be left out.
+        Check reverse over reverse mode.
     eps, atol, rtol, raise_exception, nondet_tol, check_undefined_grad, check_grad_dtypes, check_batched_grad, \
 fast_mode, masked
         As for :func:`gradcheck`.
@@ -166,8 +170,7 @@ fast_mode, masked
     ValueError
         If no input or no output of `func` requires gradients, or `grad_outputs` does not fit the outputs.
     """
-    _refuse_unavailable("gradgradcheck", check_fwd_over_rev=check_fwd_over_rev)
-    if not check_rev_over_rev:
+    if not check_rev_over_rev and not check_fwd_over_rev:
         raise ValueError("gradgradcheck: nothing to check: check_fwd_over_rev and check_rev_over_rev are both False")
     inputs = _as_tuple(inputs)
     outputs = [y for y in jacobian.outputs_of(func, inputs) if y.requires_grad]
@@ -193,7 +196,10 @@ fast_mode, masked
     problem.input_notes = {len(inputs) + k: f"grad_output {k}" for k in range(len(grad_outputs))}
     _check_inputs(problem)
     try:
-        _check_backward(problem, check_undefined_grad, check_grad_dtypes, fast_mode)
+        if check_rev_over_rev:
+            _check_backward(problem, check_undefined_grad, check_grad_dtypes, fast_mode)
+        if check_fwd_over_rev:
+            _check_forward(problem, fast_mode)
         if check_batched_grad:
             jacobian.check_batched(problem, problem.outputs())
     except GradcheckError:
@@ -206,7 +212,7 @@ fast_mode, masked
 def _refuse_unavailable(caller, **options):
     for name, wanted in options.items():
         if wanted:
-            raise NotImplementedError(f"{caller}: {name}=True is not available yet; only reverse mode can be checked")
+            raise NotImplementedError(f"{caller}: {name}=True is not available yet")
 
 
 def _as_tuple(inputs):
@@ -314,6 +320,21 @@ def _check_backward(problem, check_undefined_grad, check_grad_dtypes, fast_mode)
     jacobian.check_linearity(problem, outputs)
     if check_undefined_grad:
         jacobian.check_undefined(problem)
+
+
+def _check_forward(problem, fast_mode):
+    """Compare tangents with finite differences: along each element of each input, or along one random direction."""
+    rng = np.random.default_rng(3)
+    for i in problem.checked:
+        if fast_mode:
+            u = jacobian.random_direction(problem.inputs[i], rng)
+            numerical, analytical = jacobian.directional(problem, i, u), jacobian.forward(problem, i, u)
+            if all(problem.close(*pair) for pair in zip(analytical, numerical, strict=True)):
+                continue
+        analytical = jacobian.analytical_forward(problem, i)
+        for j, numerical in enumerate(jacobian.numerical(problem, i)):
+            if not problem.close(analytical[j], numerical):
+                raise GradcheckError(mismatch.explain(problem, j, i, analytical[j], numerical, ", in forward mode"))
 
 
 def _check_constant(problem):

@@ -323,6 +323,8 @@ class HalfNeighbour(Function):
 
     """`nextafter` of halves, by float32 arithmetic that is exact."""
 
+    _transposed = True
+
     @staticmethod
     def forward(ctx, a, b):
         ctx.save_for_backward(a != b)

@@ -21,6 +21,7 @@ class Step(Function):
     tensor operations, so that gradients of gradients need nothing more."""
 
     generate_vmap_rule = True
+    _transposed = True
 
     def __init_subclass__(cls):
         cls._backward_cls = type(cls.__name__ + "Backward0", (FunctionCtx,), {"__module__": "torch.autograd.function"})

@@ -1,6 +1,6 @@
 """QR decomposition, products of reflections, and the LDL factors of symmetric matrices."""
 
-from .._core import Tensor, cat, is_grad_enabled, lapack, tril, triu, where
+from .._core import Tensor, cat, differentiated, lapack, tril, triu, where
 from . import composed
 from .linalg_base import (
     Step,
@@ -144,10 +144,6 @@ def reflect(v, t, x, adjoint=False):
     return x - t[..., None, None] * (v @ (mH(v) @ x))
 
 
-def recorded(*tensors):
-    return is_grad_enabled() and any(t.requires_grad for t in tensors)
-
-
 def check_reflectors(packed, tau, name):
     check_matrix(packed, name, "input")
     check_tensor(tau, name, "tau")
@@ -170,7 +166,7 @@ def product_of_reflectors(packed, tau, name):
     if n < tau.shape[-1]:
         raise RuntimeError(f"{name}: input.shape[-1] must be greater than or equal to tau.shape[-1], got "
                            f"{list(packed.shape)} and {list(tau.shape)}")
-    if not recorded(packed, tau):
+    if not differentiated(packed, tau):
         return lapack("orgqr", packed, tau)[0]
     vs, ts = reflectors(packed, tau)
     q = expand_batch(identity(packed, m)[:, :n], tuple(packed.shape[:-2]))
@@ -214,7 +210,7 @@ def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpos
     if tuple(other.shape[:-2]) != tuple(input.shape[:-2]):
         raise RuntimeError(f"{name}: Expected batch dimensions of other to be equal to input.shape[:-2], but got "
                            f"{list(other.shape[:-2])}")
-    if not recorded(input, tau, other):
+    if not differentiated(input, tau, other):
         return lapack("ormqr", input, tau, other, letters=("L" if left else "R") + ("T" if transpose else "N"))[0]
     if not left:
         return mH(ormqr(input, tau, mH(other), True, not transpose))

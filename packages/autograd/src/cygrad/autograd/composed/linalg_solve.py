@@ -1,6 +1,6 @@
 """Systems of linear equations, inverses and determinants, on the LU factorisation of LAPACK."""
 
-from .._core import Tensor, anywhere, deliver, is_grad_enabled, lapack, tril, triu, where
+from .._core import Tensor, anywhere, deliver, differentiated, lapack, tril, triu, where
 from . import composed
 from .linalg_base import (
     SINGULAR,
@@ -42,7 +42,7 @@ class LinalgSolveEx(Step):
         if g is None:
             return None, None
         a, x, lu, pivots = ctx.saved_tensors
-        if is_grad_enabled():
+        if differentiated(a, g):
             gb = LinalgSolveEx.apply(mH(a), g)[0]
         else:
             gb, = lapack("getrs", lu, pivots, g, letters="C" if a.is_complex() else "T")
@@ -260,7 +260,7 @@ class LinalgDet(Step):
         if nearly_singular(lu):                   # no inverse, or none that is exact: by minors
             return g[..., None, None] * Cofactors.apply(a)
         wanted = diag_embed((g * conj(det)).unsqueeze(-1).expand(*a.shape[:-1]))
-        if is_grad_enabled():
+        if differentiated(a, wanted):
             return LinalgSolveEx.apply(mH(a), wanted)[0]
         return lapack("getrs", lu, pivots, wanted, letters="C" if a.is_complex() else "T")[0]
 
@@ -301,7 +301,7 @@ class Cofactors(Step):
 
     @staticmethod
     def backward(ctx, g):
-        if is_grad_enabled():
+        if differentiated(g, *ctx.saved_tensors):
             raise RuntimeError("the third derivative of the determinant of a singular matrix is not implemented")
         u, s, vh, phase = ctx.saved_tensors
         inner = mT(u) @ (conj(g) * phase) @ mT(vh)
@@ -354,7 +354,7 @@ class LinalgSlogdet(Step):
         if g is None:                  # the sign of a real determinant is constant
             return a.new_zeros(*a.shape)
         wanted = diag_embed(g.unsqueeze(-1).expand(*a.shape[:-1]))
-        if is_grad_enabled():
+        if differentiated(a, wanted):
             return LinalgSolveEx.apply(mH(a), wanted)[0]
         return lapack("getrs", lu, pivots, wanted, letters="C" if a.is_complex() else "T")[0]
 

@@ -1,6 +1,6 @@
 """Singular values, eigenvalues, and what is made of them: pseudo-inverse, rank, condition, least squares."""
 
-from .._core import Tensor, cat, everywhere, is_grad_enabled, lapack, stack, view_as_complex, where, whole_batch
+from .._core import Tensor, cat, differentiated, everywhere, lapack, stack, view_as_complex, where, whole_batch
 from . import composed
 from .linalg_base import (
     Step,
@@ -158,7 +158,7 @@ def check_driver(driver, name):
 
 def values_of(a, name):
     """Singular values only, unless their gradient wants the vectors."""
-    return svd_of(a, False, name, is_grad_enabled() and a.requires_grad)[1]
+    return svd_of(a, False, name, differentiated(a))[1]
 
 
 @composed("linalg out")
@@ -234,7 +234,7 @@ def eigh(A: Tensor, UPLO: str = "L"):
 @composed("linalg out")
 def eigvalsh(A: Tensor, UPLO: str = "L"):
     """Eigenvalues, ascending, of Hermitian matrices, of which one triangle is read."""
-    return eigh_of(A, UPLO, "linalg.eigh", is_grad_enabled() and isinstance(A, Tensor) and A.requires_grad)[0]
+    return eigh_of(A, UPLO, "linalg.eigh", isinstance(A, Tensor) and differentiated(A))[0]
 
 
 class LinalgEig(Step):
@@ -309,7 +309,7 @@ def eig(A: Tensor):
 @composed("linalg out")
 def eigvals(A: Tensor):
     """Complex eigenvalues of square matrices."""
-    return eig_of(A, is_grad_enabled() and isinstance(A, Tensor) and A.requires_grad)[0]
+    return eig_of(A, isinstance(A, Tensor) and differentiated(A))[0]
 
 
 # ---- pseudo-inverse and rank

@@ -19,6 +19,7 @@ class Median(Function):
     """An element of `input` as a result, whose gradient all elements equal to it share evenly."""
 
     generate_vmap_rule = True
+    _transposed = True
 
     @staticmethod
     def forward(ctx, input, value):

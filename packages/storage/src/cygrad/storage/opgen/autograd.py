@@ -23,7 +23,11 @@ def op_id(row):
 
 def read_by(row, name):
     """Names whose values the gradient of `name` reads: sizes(x) reads a shape, not x."""
-    tree = ast.parse(row.grad[name], mode="eval")
+    return read_in(row.grad[name])
+
+
+def read_in(formula):
+    tree = ast.parse(formula, mode="eval")
     sizes_calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "sizes"]
     shapes = {id(a) for n in sizes_calls for a in n.args}
     return {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and id(n) not in shapes}
@@ -108,12 +112,12 @@ def op_pointwise(row):
 
 def record_lines(row, out):
     """Lines that make the node after the result exists."""
-    return [f"    if recording() and ({some_need(row)}) and category({out}.m.dtype) >= 2:",
+    return [f"    if ({some_need(row, 'records')}) and category({out}.m.dtype) >= 2:",
             *node_lines(row, out), f"        node_set_output(n, {out})"]
 
 
-def some_need(row):
-    return " or ".join(f"needs({p.name})" for p in row.inputs)
+def some_need(row, test="needs"):
+    return " or ".join(f"{test}({p.name})" for p in row.inputs)
 
 
 def node_lines(row, out):
@@ -204,7 +208,8 @@ def op_into(row):
               *record_lines(row, "y"), *observe_lines(row, "y", names), "    return y", "", ""]
     copied = x in set().union(*(read_by(row, n) for n in row.grad)) if row.grad else False
     lines += [f"cdef Tensor in_{row.name}({c_params(row)}):", f"    cdef Tensor y = {x}", "    cdef Node n",
-              f"    cdef bint recorded = recording() and ({some_need(row)})", "    check_in_place(y, recorded)"]
+              f"    cdef bint recorded = {some_need(row, 'records')}",
+              f"    check_in_place(y, recorded and ({some_need(row)}))"]
     lines += [f"    refuse_overlap(y, {p.name})" for p in row.inputs[1:]]
     lines += [f"    if {is_batched(row)}:", f"        check_levels(y, ({tensors},), \"{row.name}_\")",
               "    cdef Tensor seen = glimpse(y) if cyg_mode & MODE_OBSERVED else None",
@@ -269,6 +274,29 @@ def backward_text(rows, helpers, row):
     return "\n".join([*lines, *body, "    return 0"]) + "\n"
 
 
+def forward_text(rows, helpers, row):
+    """The function that gives what one input's tangent, here g, adds to the tangent of the result."""
+    place, kept = slots(row), kept_args(row)
+    lines = [f"cdef Tensor fw_{row.name}(Node n, int k, Tensor g):"]
+    body, lists = [], set()
+    for i, p in enumerate(row.inputs):
+        if p.name not in row.jvp:
+            continue
+        read = read_in(row.jvp[p.name])
+        names = {"t": ("g", "T")}
+        names |= {name: (f"unpack(n, {slot})", "T") for name, slot in place.items() if name in read}
+        for name, field in kept.items():
+            letter = ARG_LETTER[row.param(name).type]
+            if letter == "Z":
+                lists |= {name} & read
+            names[name] = {"Z": (f"&v_{name}", "Z"), "M": (f"<uint64_t>{field}", "M")}.get(letter, (field, letter))
+        text = TensorReading(rows, helpers, row, names, i).read(row.jvp[p.name])
+        body += [f"    if k == {i}:", f"        return {text}"]
+    for name in sorted(lists):
+        lines += [f"    cdef Dims v_{name}", f"    dims_from({kept[name]}, &v_{name})"]
+    return "\n".join([*lines, *body, "    return None"]) + "\n"
+
+
 def gradient_lines(rows, row, p, i, reading):
     how, kernel = gradient_plan(rows, row, p.name) if row.kind == "pointwise" else ("tensor", None)
     lines = [f"    if wanted(n, {i}):"]
@@ -325,6 +353,8 @@ def table_text(rows):
     for row in rows.values():
         if row.kind != "tensor":
             lines.append(f"    OPS[{op_id(row)}].backward = bw_{row.name}")
+        if row.jvp:
+            lines.append(f"    OPS[{op_id(row)}].forward = fw_{row.name}")
         for member, text in forms[row.name]:
             lines.append(f"    OPS[{op_id(row)}].{member} = {text[: text.index('(')].split()[-1]}")
     texts = [text for found in forms.values() for _, text in found]
@@ -354,6 +384,7 @@ def ops_text(rows, helpers):
              f"SAVED_FIELDS = {';'.join(filter(None, map(saved_fields, rows.values())))!r}\n"]
     parts += [op_text(r) for r in rows.values() if r.kind in ("pointwise", "kernel", "into", "view")]
     parts += [backward_text(rows, helpers, r) for r in rows.values() if r.kind not in ("tensor", "hand")]
+    parts += [forward_text(rows, helpers, r) for r in rows.values() if r.jvp]
     parts += [table_text(rows), public_names(rows)]
     return "\n\n".join(parts)
 
@@ -402,5 +433,7 @@ def show_autograd(name, source_dir=None):
     parts = [op_text(row)] if row.kind in ("pointwise", "kernel", "into", "view") else []
     if source_dir and row.kind not in ("tensor", "hand"):
         parts.append(backward_text(rows, helper_signatures(formulas(source_dir)), row))
+        if row.jvp:
+            parts.append(forward_text(rows, helper_signatures(formulas(source_dir)), row))
     return "\n".join(parts)
 

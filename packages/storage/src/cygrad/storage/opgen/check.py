@@ -28,6 +28,7 @@ def check(rows):
     for row in rows.values():
         check_words(rows, row)
         check_gradients(row)
+        check_tangents(row)
         if row.kind == "pointwise":
             check_scalar(rows, row)
         check_rule(row)
@@ -95,6 +96,20 @@ def check_gradients(row):
             continue  # a named formula over the whole list
         for unknown in [n for n in read if n not in known]:
             row.fail(f"grad.{name} reads {unknown!r}, which is no input, argument or output")
+
+
+def check_tangents(row):
+    """Formulas of forward mode read what the graph keeps for backward anyway."""
+    if not row.jvp:
+        return
+    if row.kind not in ("kernel", "into") or row.jvp.keys() != row.grad.keys():
+        row.fail("jvp belongs to kernel and into rows, and to the same inputs as grad")
+    arguments = {p.name for p in row.args}
+    for name, formula in row.jvp.items():
+        for unknown in set(names_in(formula)) - {"t"} - CONSTANTS - arguments - set(names_in(row.grad[name])):
+            row.fail(f"jvp.{name} reads {unknown!r}, which grad.{name} does not read: it is not kept")
+        for unknown in arguments & set(names_in(formula)) - {n for f in row.grad.values() for n in names_in(f)}:
+            row.fail(f"jvp.{name} reads {unknown!r}, which no gradient reads: it is not kept")
 
 
 def check_scalar(rows, row):

@@ -21,7 +21,10 @@ A row (see CONTRIBUTING.md for a walk through one)::
     tensor  = "sqrt(var(x))"     # or: made of other rows; records their nodes
     hand    = "why"              # or: recorded by autograd's own code (formulas.pxi: bw_NAME), for the reason given
     grad.x  = "g * y * (1 - y)"  # one formula an input; names: inputs, arguments, outputs, g (the first one's gradient)
-    nondiff = "boolean"          # why there is no gradient, where there is none
+    jvp.x   = "sum(t, dim)"      # not pointwise: what the tangent t of x adds to the result's, where that is cheaper
+                             # than what autograd finds from the gradients: for all inputs or none; it reads what
+                             # grad.x reads
+nondiff = "boolean"          # why there is no gradient, where there is none
     guard   = "divisor range"    # checked before the loop. divisor: no integer as second input is 0; exponent: no
                                  # integer number there is negative; nobool: no input is bool; quotient: second and
                                  # third input are not both integers; floating: integers are refused,
@@ -68,8 +71,8 @@ ARG_TYPES = ("int", "float", "number", "flag", "dim", "dims", "axis", "axes", "i
              "scalar")
 OUT_FORMS = ("out", "out_same", "out_typed")
 KEYS = {"sig", "types", "out", "promote", "fwd", "fwd_bool", "fwd_int", "fwd_complex", "kernel", "into", "meta",
-        "tensor", "grad", "nondiff", "node", "py", "api", "doc", "test", "alpha", "hand", "guard", "refusal", "layout",
-        "overload", "returns", "alias", "fused", "batch"}
+        "tensor", "grad", "jvp", "nondiff", "node", "py", "api", "doc", "test", "alpha", "hand", "guard", "refusal",
+        "layout", "overload", "returns", "alias", "fused", "batch"}
 
 
 class TableError(ValueError):
@@ -104,6 +107,7 @@ class Row:
     tensor: str | None
     hand: str | None
     grad: dict                # input name -> formula
+    jvp: dict                 # input name -> formula
     nondiff: str | None
     node: str
     py: dict
@@ -218,7 +222,8 @@ def parse_row(name, file, raw):
     optional = ("out", "promote", "kernel", "into", "meta", "tensor", "hand", "nondiff", "alpha", "guard", "refusal",
                 "layout", "overload", "returns", "batch")
     return Row(name=name, file=file, params=params, outputs=outputs, types=raw.get("types", "all"), fwd=fwd,
-               grad=raw.get("grad", {}), node=raw.get("node", camel(name)), py=raw.get("py", {}),
+               grad=raw.get("grad", {}), jvp=raw.get("jvp", {}), node=raw.get("node", camel(name)),
+               py=raw.get("py", {}),
                api=tuple(raw.get("api", default_api).split()), doc=raw["doc"], test=raw.get("test", {}),
                alias=tuple(raw.get("alias", "").split()), fused=raw.get("fused", file != RARE),
                **{key: raw.get(key) for key in optional})

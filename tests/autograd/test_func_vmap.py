@@ -1,0 +1,118 @@
+"""Derivatives inside and outside of vmap: each example has its own."""
+
+import pytest
+
+import cygrad
+from cygrad import func
+from cygrad.autograd import forward_ad as fw
+
+
+def t64(x):
+    return cygrad.tensor(x, dtype=cygrad.float64)
+
+
+X = t64([[1.0, 2.0], [0.5, -1.0], [3.0, 0.1]])
+V = t64([[1.0, 0.0], [0.5, 2.0], [-1.0, 1.0]])
+W = t64([0.3, -0.7])
+
+
+def close(a, b):
+    return cygrad.allclose(a, b, rtol=1e-10, atol=1e-12)
+
+
+def smooth(x):
+    return (x.sin() * x.exp()).sum()
+
+
+def matrices(x):
+    a = x.outer(x) + 3 * cygrad.eye(2, dtype=x.dtype)
+    return cygrad.linalg.inv(a).sum() + cygrad.softmax(a, 1)[0, 1] + cygrad.linalg.det(a)
+
+
+def views(x):
+    y = cygrad.cat([x, x * x]).view(2, 2).t()
+    return (y[0] * y[1].flip(0)).cumsum(0).prod() + y.amax()
+
+
+def writes(x):
+    y = x * 1
+    y[0] = x[1] * x[0]
+    y.view(2, 1)[1].mul_(x[0])
+    return (y * y).sum()
+
+
+def complex_numbers(x):
+    z = cygrad.view_as_complex(x)
+    return (z * z.exp()).abs()
+
+
+FUNCTIONS = [smooth, matrices, views, writes, complex_numbers]
+each = pytest.mark.parametrize("f", FUNCTIONS, ids=lambda f: f.__name__)
+
+
+def looped(g, *batches):
+    return cygrad.stack([g(*examples) for examples in zip(*batches, strict=True)])
+
+
+@each
+def test_jvp_of_each_example(f):
+    g = lambda x, v: func.jvp(f, (x,), (v,))[1]  # noqa: E731
+    assert close(func.vmap(g)(X, V), looped(g, X, V))
+    assert close(func.vmap(g, in_dims=(None, 0))(X[0], V), looped(lambda v: g(X[0], v), V))
+    assert close(func.vmap(g, in_dims=(0, None))(X, V[1]), looped(lambda x: g(x, V[1]), X))
+
+
+@each
+def test_jvp_of_a_batch(f):
+    y, t = func.jvp(func.vmap(f), (X,), (V,))
+    assert close(y, looped(f, X))
+    assert close(t, looped(lambda x, v: func.jvp(f, (x,), (v,))[1], X, V))
+
+
+@each
+@pytest.mark.parametrize("derivative", [func.grad, func.jacfwd, func.jacrev, func.hessian], ids=lambda d: d.__name__)
+def test_derivatives_of_each_example(f, derivative):
+    assert close(func.vmap(derivative(f))(X), looped(derivative(f), X))
+
+
+@each
+def test_hessian_product_of_each_example(f):
+    forward = lambda x, v: func.jvp(func.grad(f), (x,), (v,))[1]  # noqa: E731
+    reverse = lambda x, v: func.vjp(func.grad(f), x)[1](v)[0]  # noqa: E731
+    assert close(func.vmap(forward)(X, V), looped(reverse, X, V))
+    assert close(func.vmap(reverse)(X, V), looped(reverse, X, V))
+
+
+def test_gradients_of_what_examples_share():
+    loss = lambda w, x: ((x @ w).tanh() - 1) ** 2  # noqa: E731
+    each_gradient = looped(lambda x: func.grad(loss)(W, x), X)
+    assert close(func.vmap(func.grad(loss), in_dims=(None, 0))(W, X), each_gradient)
+    total = lambda w: func.vmap(loss, in_dims=(None, 0))(w, X).sum()  # noqa: E731
+    assert close(func.grad(total)(W), each_gradient.sum(0))
+    assert close(func.jacfwd(total)(W), each_gradient.sum(0))
+    assert close(func.jacrev(func.jacfwd(total))(W), func.jacfwd(func.grad(total))(W))
+
+
+def test_linearize_and_vmap():
+    _, moved = func.linearize(smooth, X[0])
+    assert close(func.vmap(moved)(V), looped(moved, V))
+
+
+def test_dual_tensors_in_vmap():
+    with fw.dual_level():
+        d = fw.make_dual(X, V)
+        y = func.vmap(lambda x: (x * x).sum())(d)
+        assert close(fw.unpack_dual(y).tangent, (2 * X * V).sum(1))
+
+
+def test_ensembles():
+    nn = pytest.importorskip("cygrad.nn")
+    models = [nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1)) for _ in range(3)]
+    params, buffers = func.stack_module_state(models)
+    x = cygrad.randn(4, 2)
+    call = lambda p, b: func.functional_call(models[0], (p, b), (x,))  # noqa: E731
+    y = func.vmap(call)(params, buffers)
+    assert cygrad.allclose(y, cygrad.stack([m(x) for m in models]), atol=1e-6)
+    g = func.vmap(func.grad(lambda p: call(p, {}).sum()))({k: v.detach() for k, v in params.items()})
+    models[1](x).sum().backward()
+    assert cygrad.allclose(g["0.weight"][1], models[1][0].weight.grad, atol=1e-6)
