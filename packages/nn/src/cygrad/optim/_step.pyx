@@ -8,7 +8,8 @@ from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
 
 from cygrad.autograd._core cimport Tensor, adopt, before_write, bump, optimizer_op, tensor_new
-from cygrad.optim._job cimport ADAM_UPDATE, N_UPDATES, SGD_UPDATE, AdamRule, Job, SgdRule, Update
+from cygrad.optim._job cimport (
+    ADAGRAD, ADAM_UPDATE, ADAMAX, ASGD, N_UPDATES, NADAM, RADAM, RULE_UPDATE, SGD_UPDATE, AdamRule, Job, Rule, SgdRule, Update)
 from cygrad.storage.core cimport (
     CONTIGUOUS, DENSE, FLOAT32, FLOAT64, GRAIN, Meta, dtype_object, has_internal_overlap, may_share_memory,
     meta_same_shape, num_threads, shape_tuple)
@@ -295,3 +296,105 @@ def adam(list params, state, lr, beta1, beta2, eps, weight_decay, bint decoupled
     for step, t in counted:
         fill_number(&step.m, t)
         bump(step, optimizer_op())
+
+
+# ---- all other rules
+
+KINDS = ("adadelta", "adagrad", "adamax", "asgd", "nadam", "radam", "rmsprop", "rprop")
+
+
+cdef double number_of(object own, str name) except? -1:
+    """The one element of a state that is a number."""
+    cdef Tensor t
+    check_tensor(own[name], "state")
+    t = own[name]
+    check_writable(t)
+    if t.m.numel != 1:
+        raise RuntimeError(f"{name} of a parameter must have one element, got shape {tuple(shape_tuple(&t.m))}")
+    return item(&t.m)
+
+
+cdef int fill_job(Job* job, const Rule* r, double t, dict own, dict options, dict after) except -1:
+    """What a rule computes once for each parameter, for step number t; `after` gets numbers of the state to be written."""
+    cdef double mu, following, product, root, variance, long_run
+    job.rate = job.root = job.extra = 0
+    if r.kind == ADAGRAD:
+        job.rate = r.lr / (1 + (t - 1) * <double>options["lr_decay"])
+    elif r.kind == ADAMAX:
+        job.rate = r.lr / (1 - pow(r.keep, t))
+    elif r.kind == ASGD:
+        job.rate, job.extra = number_of(own, "eta"), number_of(own, "mu")
+        job.root = 1 - <double>options["lambd"] * job.rate
+        after["eta"] = r.lr / pow(1 + <double>options["lambd"] * r.lr * t, <double>options["alpha"])
+        after["mu"] = 1 / max(1.0, t - <double>options["t0"])
+    elif r.kind == NADAM:
+        mu = r.keep * (1 - 0.5 * pow(0.96, t * <double>options["momentum_decay"]))
+        following = r.keep * (1 - 0.5 * pow(0.96, (t + 1) * <double>options["momentum_decay"]))
+        product = number_of(own, "mu_product") * mu
+        after["mu_product"] = product
+        job.root = 1 - pow(r.keep_square, t)
+        job.rate = r.lr * (1 - mu) / (1 - product)
+        job.extra = r.lr * following / (1 - product * following)
+    elif r.kind == RADAM:
+        root = 1 - pow(r.keep_square, t)
+        long_run = 2 / (1 - r.keep_square) - 1
+        variance = long_run - 2 * t * pow(r.keep_square, t) / root
+        job.rate = r.lr / (1 - pow(r.keep, t))
+        if variance > 5:
+            job.root = sqrt(root) * sqrt((variance - 4) * (variance - 2) * long_run / ((long_run - 4) * (long_run - 2) * variance))
+    return 0
+
+
+def step(int kind, list params, state, make, tuple names, dict options):
+    """Update parameters that have a gradient by one of KINDS.
+
+    Parameters
+    ----------
+    kind : int
+        Place in KINDS.
+    params : list of Tensor
+    state : mapping
+        The optimizer's, by parameter: ``"step"`` and tensors like the parameter, under `names`.
+    make : callable
+        Makes the state of a parameter.
+    names : tuple of str
+    options : dict
+        Of the group: ``lr``, ``keep``, ``keep_square``, ``eps``, ``weight_decay``, ``momentum``, ``low``, ``high``,
+        ``decoupled``, ``maximize``, ``centered``, where the rule has them, and what `fill_job` reads.
+    """
+    cdef Rule rule
+    cdef Batch batch = Batch(len(params))
+    cdef Tensor p, counter
+    cdef double t
+    cdef list created = [], written = []
+    cdef dict after
+    rule.kind = kind
+    rule.lr, rule.eps, rule.weight_decay = options["lr"], options.get("eps", 0), options.get("weight_decay", 0)
+    rule.keep, rule.keep_square = options.get("keep", 0), options.get("keep_square", 0)
+    rule.momentum, rule.low, rule.high = options.get("momentum", 0), options.get("low", 0), options.get("high", 0)
+    rule.decoupled, rule.maximize = options.get("decoupled", False), options.get("maximize", False)
+    rule.centered = options.get("centered", False)
+    for each in params:
+        check_tensor(each, "parameter")
+        p = each
+        if p.grad_ is None:
+            continue
+        own = state.get(p)
+        if not own:
+            own = make(p)
+            created.append((p, own))
+        t = number_of(own, "step") + 1
+        states = tuple([own[name] for name in names])
+        for each in states:
+            check_tensor(each, "state")
+        after = {"step": t}
+        fill_job(batch.add(p, p.grad_, states), &rule, t, own, options, after)
+        written.append((own, after))
+    for p, own in created:
+        state[p] = own
+    batch.run(RULE_UPDATE, &rule)
+    for own, after in written:
+        for name, value in after.items():
+            counter = own[name]
+            fill_number(&counter.m, value)
+            bump(counter, optimizer_op())
