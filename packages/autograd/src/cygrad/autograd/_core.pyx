@@ -83,7 +83,6 @@ include "indexing.pxi"    # x[...] and x[...] = v
 include "indexed.pxi"     # public calls that read and write through indices, and those that rearrange
 include "calls.pxi"       # public calls whose meaning depends on their arguments
 include "calls_reduce.pxi"
-include "windows.pxi"     # windows of convolutions, for nn.functional
 include "random.pxi"      # random numbers
 include "sorting.pxi"     # search in sorted tensors
 include "lapack.pxi"      # LAPACK on tensors, for autograd/composed
