@@ -96,7 +96,8 @@ def test_states_go_both_ways(torch, name, case):
         for p, q in zip(others, params, strict=True):
             p.data = second.tensor(q.tolist(), dtype=p.dtype).reshape(tuple(p.shape))
         other.load_state_dict(state)
-        close(trained(second, others, other, 5, 3), want, 1e-9)
+        # The rate of ASGD is a float32 in one library until it is loaded, and of the dtype of the parameter then.
+        close(trained(second, others, other, 5, 3), want, 1e-6 if name == "ASGD" else 1e-9)
 
 
 @pytest.mark.parametrize("name", OPTIONS)

@@ -171,6 +171,7 @@ class Optimizer:
     def __repr__(self) -> str:
         lines = []
         for i, group in enumerate(self.param_groups):
+            lines += [""] if i else []
             lines.append(f"Parameter Group {i}")
             lines += [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
         return f"{type(self).__name__} (\n" + "\n".join(lines) + "\n)"
