@@ -219,3 +219,38 @@ def test_logarithms_of_complex_sums_keep_the_phase():
     assert cygrad.logcumsumexp(z, 0).tolist() == pytest.approx(wanted)
     assert cygrad.cumsum(z[0], 0).item() == z[0].item()
     assert cygrad.logsumexp(z, 0).item() == pytest.approx(1 + math.log(2) + (10 - 4 * math.pi) * 1j)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "uint16", "uint32", "float16", "bfloat16"])
+@pytest.mark.parametrize("name", SCANS)
+def test_small_dtypes_are_scanned_as_the_wide_one(name, dtype):
+    if name == "logcumsumexp" and "float" not in dtype:
+        pytest.skip("floats only")
+    wide = "float32" if "float" in dtype else "int64"
+    for shape in ((), (0, 3), (5,), (3, 70), (70, 3)):
+        x = random(shape, "float32").abs().mul(3).to(getattr(cygrad, dtype))
+        for dim in range(len(shape)):
+            wanted = parts(getattr(cygrad, name)(x.to(getattr(cygrad, wide)), dim))
+            for y in layouts(x):
+                for a, b in zip(parts(getattr(cygrad, name)(y, dim)), wanted, strict=True):
+                    assert cygrad.equal(a, b.to(a.dtype))
+
+
+def test_nan_of_halves_stays():
+    x = cygrad.tensor([1.0, nan, 3.0, -inf], dtype=cygrad.bfloat16)
+    values, indices = cygrad.cummin(x, 0)
+    assert str(values.tolist()) == "[1.0, nan, nan, nan]"
+    assert indices.tolist() == [0, 1, 1, 1]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int16"])
+@pytest.mark.parametrize("name", ["cumsum", "cummax", "logcumsumexp"])
+def test_a_scan_allocates_its_result_and_nothing_else(name, dtype):
+    if name == "logcumsumexp" and dtype == "int16":
+        pytest.skip("floats only")
+    x = cygrad.ones(1 << 20, dtype=getattr(cygrad, dtype))
+    cygrad.storage.reset_peak()
+    before = cygrad.storage.memory_stats()["live_bytes"]
+    results = parts(getattr(cygrad, name)(x, 0))
+    wanted = sum(y.numel() * y.itemsize for y in results)
+    assert cygrad.storage.memory_stats()["peak_bytes"] - before <= wanted + 4096

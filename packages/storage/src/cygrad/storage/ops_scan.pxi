@@ -1,12 +1,5 @@
 # Running sums, products and extrema along a dimension, and the linear recurrence behind their gradients.
-# They use the driver of ops_along. A dtype without kernel of its own is computed in a wider one.
-
-
-cdef int scan_code(str op, int kid, int code) except -1:
-    """The dtype that a scan of `code` is computed in."""
-    if hand_kernel(kid, COMPUTED[code]) == NULL:
-        no_kernel(op, code)
-    return COMPUTED[code]
+# They use the driver of ops_along. Every dtype but the complex ones has kernels of its own.
 
 
 cdef int scan_into(int kid, Meta* y, Meta* x, Meta* third, int64_t dim, bint reverse) except -1:
@@ -51,7 +44,8 @@ cdef Storage running(str op, int kid, Meta* y, Meta* x, int64_t dim, int dtype, 
         raise NotImplementedError(f"{op} is not implemented for a result of dtype bool")
     # an integer's width changes inside the kernel
     inner = x.dtype if is_integral(x.dtype) and is_integral(code) else code
-    inner = inner if is_complex(inner) else scan_code(op, kid, inner)
+    if hand_kernel(kid, inner) == NULL and not is_complex(inner):
+        no_kernel(op, inner)
     memset(&held, 0, sizeof(Meta))
     memset(&wide, 0, sizeof(Meta))
     s = scan_clone(&held, x, inner)
@@ -83,27 +77,12 @@ cdef Storage op_cumprod(Meta* y, Meta* x, int64_t dim, int dtype):
 
 cdef Storage same_scan(str op, int kid, Meta* y, Meta* x, Meta* third, int64_t dim, bint reverse):
     """A scan whose result has the dtype of x."""
-    cdef Meta held, other, wide
-    cdef Storage s, t, memory
-    cdef int inner = scan_code(op, kid, x.dtype)
-    memset(&held, 0, sizeof(Meta))
-    memset(&other, 0, sizeof(Meta))
-    memset(&wide, 0, sizeof(Meta))
-    try:
-        s = scan_clone(&held, x, inner)
-        if third != NULL and third.dtype != INT64:       # int64: the places, a second result
-            t = scan_clone(&other, third, inner)
-            third = &other
-        memory = allocate_contig(&wide, x.ndim, x.sizes, inner)
-        scan_into(kid, &wide, &held, third, dim, reverse)
-        if inner == x.dtype:
-            meta_like(y, &wide)
-            return memory
-        return op_clone(y, &wide, x.dtype, True)
-    finally:
-        meta_clear(&held)
-        meta_clear(&other)
-        meta_clear(&wide)
+    cdef Storage memory
+    if hand_kernel(kid, x.dtype) == NULL:
+        no_kernel(op, x.dtype)
+    memory = allocate_contig(y, x.ndim, x.sizes, x.dtype)
+    scan_into(kid, y, x, third, dim, reverse)
+    return memory
 
 
 cdef tuple running_extremum(str op, int kid, Meta* y, Meta* index, Meta* x, int64_t dim):
