@@ -11,6 +11,7 @@
 #include "special_fits.h"
 
 #define SP_PI 3.14159265358979323846
+#define SP_PI_LONG 3.14159265358979323846264338327950288L
 #define SP_UNARY(name) \
 static inline float vm_##name##_f32(float x) { return (float)vm_##name##_f64((double)x); }
 #define SP_BINARY(name) \
@@ -183,14 +184,23 @@ static double vm_zeta_f64(double s, double x) {
 SP_BINARY(zeta)
 
 /* Digamma: a Chebyshev series over its root in [1, 2], which keeps its relative precision there; recurrence
-   (DLMF 5.5.2) into that interval from (0, 10); the asymptotic series (5.11.2) above; reflection (5.5.4) below. */
+   (DLMF 5.5.2) into that interval from (0, 10); the asymptotic series (5.11.2) above; reflection (5.5.4) below, in extended precision, since its parts cancel around the roots. */
+static long double sp_digamma_long(long double x) {
+    long double y = 0, z;
+    for (; x < 16; x += 1) y += 1 / x;
+    z = 1 / (x * x);
+    y += z * (1 / 12.0L - z * (1 / 120.0L - z * (1 / 252.0L - z * (1 / 240.0L - z * (1 / 132.0L - z * (691 / 32760.0L
+         - z * (1 / 12.0L - z * (3617 / 8160.0L))))))));
+    return logl(x) - 0.5L / x - y;
+}
 static double vm_digamma_f64(double x) {
     double y = 0, z, r;
     if (x == 0) return copysign(INFINITY, -x);
     if (x < 0) {
         r = x - floor(x);
         if (r == 0 || isinf(x)) return NAN;
-        return vm_digamma_f64(1 - x) - (r == 0.5 ? 0.0 : SP_PI / tan(SP_PI * (r > 0.5 ? r - 1 : r)));
+        return (double)(sp_digamma_long(1 - (long double)x)
+                        - (r == 0.5 ? 0 : SP_PI_LONG / tanl(SP_PI_LONG * (long double)(r > 0.5 ? r - 1 : r))));
     }
     if (x < 10) {
         for (; x > 2; x -= 1) y += 1 / (x - 1);
@@ -220,37 +230,50 @@ static inline float vm_polygamma_f32(float x, float n) {
 
 /* == incomplete gamma functions == */
 
+/* All in extended precision: the exponent of the weight may be 700 and the sums may have a thousand terms, whose roundings
+   would be seen. */
+
+/* log(1 + t) - t by the series of 2 atanh(s) with s = t / (2 + t), in which nothing cancels */
+static long double sp_log1p_minus(long double t) {
+    long double s = t / (2 + t), q = s * s, sum = 0;
+    int k;
+    if (t < -0.1L || t > 0.1L) return log1pl(t) - t;
+    for (k = 17; k >= 3; k -= 2) sum = q * sum + 1.0L / k;
+    return 2 * s * q * sum - t * s;
+}
+
 /* x**a exp(-x) / gamma(a + 1). For large a by the distance from the peak, where a log(x) - x - lgamma(a + 1) would
    cancel. */
-static double sp_gamma_weight(double a, double x) {
-    double d = (x - a) / a, t = 1 / a, stirling;
-    if (a < 20) return exp(a * log(x) - x - vm_lgamma_f64(a + 1));
-    stirling = t * (1.0 / 12 - t * t * (1.0 / 360 - t * t * (1.0 / 1260 - t * t / 1680))); /* DLMF 5.11.1 */
-    d = fabs(d) < 0.5 ? log1p(d) - d : log(x / a) - d;
-    return exp(a * d - stirling) / sqrt(2 * SP_PI * a);
+static long double sp_gamma_weight(long double a, long double x) {
+    long double t = 1 / a, q = t * t, stirling;
+    int sign;
+    if (a < 20) return expl(a * logl(x) - x - lgammal_r(a + 1, &sign));
+    stirling = t * (1 / 12.0L - q * (1 / 360.0L - q * (1 / 1260.0L - q * (1 / 1680.0L - q * (1 / 1188.0L - q * (691 / 360360.0L
+               - q / 156)))))); /* DLMF 5.11.1 */
+    return expl(a * sp_log1p_minus((x - a) / a) - stirling) / sqrtl(2 * SP_PI_LONG * a);
 }
 
 /* The series DLMF 8.11.4 gives the lower one, Lentz's continued fraction (8.9.2) the upper one. */
-static double sp_gamma_series(double a, double x) {
-    double sum = 1, term = 1;
+static long double sp_gamma_series(long double a, long double x) {
+    long double sum = 1, term = 1;
     int k;
-    for (k = 1; k < 200000 && term > 1e-17 * sum; k++) { term *= x / (a + k); sum += term; }
+    for (k = 1; k < 200000 && term > 1e-19L * sum; k++) { term *= x / (a + k); sum += term; }
     return sum * sp_gamma_weight(a, x);
 }
-static double sp_gamma_fraction(double a, double x) {
-    double b = x + 1 - a, c = 1e300, d = 1 / b, h = d, delta, n;
+static long double sp_gamma_fraction(long double a, long double x) {
+    long double b = x + 1 - a, c = 1e300L, d = 1 / b, h = d, delta, n;
     int k;
     for (k = 1; k < 200000; k++) {
         n = -k * (k - a);
         b += 2;
         d = n * d + b;
         c = b + n / c;
-        if (fabs(d) < 1e-300) d = 1e-300;
-        if (fabs(c) < 1e-300) c = 1e-300;
+        if (fabsl(d) < 1e-300L) d = 1e-300L;
+        if (fabsl(c) < 1e-300L) c = 1e-300L;
         d = 1 / d;
         delta = d * c;
         h *= delta;
-        if (fabs(delta - 1) < 1e-16) break;
+        if (fabsl(delta - 1) < 1e-18L) break;
     }
     return h * a * sp_gamma_weight(a, x);
 }
@@ -259,8 +282,8 @@ static double sp_incomplete(double a, double x, int upper) {
     if (isnan(a) || isnan(x) || a < 0 || x < 0 || (a == 0 && x == 0) || (isinf(a) && isinf(x))) return NAN;
     if (a == 0 || isinf(x)) return upper ? 0 : 1;
     if (x == 0 || isinf(a)) return upper ? 1 : 0;
-    if (x < a + 1) return upper ? 1 - sp_gamma_series(a, x) : sp_gamma_series(a, x);
-    return upper ? sp_gamma_fraction(a, x) : 1 - sp_gamma_fraction(a, x);
+    if (x < a + 1) return (double)(upper ? 1 - sp_gamma_series(a, x) : sp_gamma_series(a, x));
+    return (double)(upper ? sp_gamma_fraction(a, x) : 1 - sp_gamma_fraction(a, x));
 }
 static double vm_igamma_f64(double a, double x) { return sp_incomplete(a, x, 0); }
 static double vm_igammac_f64(double a, double x) { return sp_incomplete(a, x, 1); }
