@@ -4,6 +4,7 @@ gradients; what they refuse; one result for every number of threads."""
 import pytest
 
 import cygrad
+from cygrad.tools.gradcheck import gradcheck, gradgradcheck
 
 torch = pytest.importorskip("torch")
 
@@ -292,3 +293,21 @@ def test_what_counts_as_nonzero(value):
         if hasattr(cygrad, dtype):
             x = cygrad.tensor([value, 0.0], dtype=getattr(cygrad, dtype))
             assert x.nonzero().tolist() == ([[0]] if value else []), dtype
+
+
+@pytest.mark.parametrize("include_self", [True, False])
+@pytest.mark.parametrize("op", ["index_reduce", "scatter_reduce"])
+def test_gradients_of_complex_products(op, include_self):
+    parts = [[1.0 + 2j, 0.5 - 1j, -2j, 1.5], [0.3 + 1j, 2 - 0.5j, -1 + 1j, 0.7 + 0.1j]]
+    x, src = (cygrad.view_as_real(cygrad.tensor(p, dtype=cygrad.complex128)).requires_grad_() for p in parts)
+    index = cygrad.tensor([0, 2, 2, 0])
+
+    def f(x, src):
+        x, src = cygrad.view_as_complex(x), cygrad.view_as_complex(src)
+        return cygrad.view_as_real(getattr(x, op)(0, index, src, "prod", include_self=include_self))
+
+    assert gradcheck(f, (x, src))
+    assert gradgradcheck(f, (x, src))
+    zero = src.detach().clone()
+    zero[1] = 0
+    assert gradcheck(f, (x, zero.requires_grad_()))

@@ -116,7 +116,7 @@ cdef Tensor reduced_into(Tensor g, Tensor x, Tensor y, Tensor src, int64_t dim, 
     elif reduce == "prod":
         zero = op_eq(x, scalar_tensor(0, x.m.dtype))
         safe = op_masked_fill(x, zero, scalar_tensor(1, x.m.dtype))
-        g = op_div(op_mul(g, reduced_at(safe, dim, index, src, reduce, include_self, slices)), safe)
+        g = op_div(op_mul(g, conj_of(reduced_at(safe, dim, index, src, reduce, include_self, slices))), conj_of(safe))
     elif reduce != "sum":
         g = op_mul(shared_at(g, x, y, src, dim, index, include_self, slices), op_cast(op_eq(x, y), g.m.dtype))
     return g if include_self else cleared_at(g, dim, index, slices)
@@ -125,18 +125,18 @@ cdef Tensor reduced_into(Tensor g, Tensor x, Tensor y, Tensor src, int64_t dim, 
 cdef Tensor reduced_from(Tensor g, Tensor x, Tensor y, Tensor src, int64_t dim, Tensor index, str reduce,
                          bint include_self, bint slices):
     """Gradient of the source."""
-    cdef Tensor zero, lone, others, count, one = scalar_tensor(1, g.m.dtype)
+    cdef Tensor zero, lone, others, count, one = scalar_tensor(1, real_of(g.m.dtype))
     src = shown_part(src, index, slices)
     if reduce == "mean":
         g = op_div(g, counted_at(x, src, dim, index, include_self, slices))
     elif reduce == "prod":
         # A lone zero gets the product of all others; where there are more, all products are 0.
         zero = op_eq(src, scalar_tensor(0, src.m.dtype))
-        count = added_at(zeros_same(x), dim, index, op_cast(zero, x.m.dtype), slices)
+        count = added_at(zeros_of(x.m.ndim, x.m.sizes, one.m.dtype), dim, index, op_cast(zero, one.m.dtype), slices)
         lone = op_logical_and(zero, op_eq(taken_at(count, dim, index, slices), one))
         others = reduced_at(x, dim, index, op_masked_fill(src, lone, one), reduce, include_self, slices)
-        g = op_where(lone, taken_at(op_mul(g, others), dim, index, slices),
-                     op_div(taken_at(op_mul(g, y), dim, index, slices), op_masked_fill(src, zero, one)))
+        g = op_where(lone, taken_at(op_mul(g, conj_of(others)), dim, index, slices),
+                     op_div(taken_at(op_mul(g, conj_of(y)), dim, index, slices), conj_of(op_masked_fill(src, zero, one))))
         return op_only_once(g) if (recording() or shows_tangent(g)) and holds_any(OP_GT, op_sub(count, one)) else g
     elif reduce != "sum":
         g = shared_at(g, x, y, src, dim, index, include_self, slices)
