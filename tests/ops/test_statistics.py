@@ -347,3 +347,16 @@ I, E = cygrad.tensor([[1, 2], [3, 4]]), cygrad.empty(0)  # noqa: E741
 def test_bad_input(error, words, call):
     with pytest.raises(error, match=words):
         call()
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize("p", [0.5, 1, 2, 3, math.inf])
+def test_a_slice_that_renorm_does_not_scale_passes_its_gradient(p, dtype):
+    x = cygrad.tensor([[math.nan, 1.0, 2.0], [3.0, 4.0, 0.5]], dtype=getattr(cygrad, dtype)).requires_grad_()
+    y = cygrad.renorm(x, p, 0, 0.5)
+    g, = cygrad.autograd.grad(y.real.sum() if dtype == "complex128" else y.sum(), x)
+    assert g[0].tolist() == [1, 1, 1]
+    alone = x.detach()[1:].clone().requires_grad_()
+    y = cygrad.renorm(alone, p, 0, 0.5)
+    h, = cygrad.autograd.grad(y.real.sum() if dtype == "complex128" else y.sum(), alone)
+    assert cygrad.allclose(g[1:], h)
