@@ -124,6 +124,17 @@ class TestOptions:
         assert repr(cygrad.tensor([0.5])) == "tensor([0.500000])"
         assert get_printoptions().linewidth == 30
 
+    @pytest.mark.parametrize("arguments, error", [
+        ({"precision": "4"}, TypeError), ({"precision": 2.5}, TypeError), ({"precision": True}, TypeError),
+        ({"precision": -1}, ValueError), ({"threshold": "1000"}, TypeError), ({"threshold": -1.0}, ValueError),
+        ({"edgeitems": 1.5}, TypeError), ({"edgeitems": -2}, ValueError), ({"linewidth": []}, TypeError),
+        ({"sci_mode": 1}, TypeError), ({"sci_mode": "on"}, TypeError), ({"profile": "long"}, ValueError)])
+    def test_options_of_other_types_change_nothing(self, arguments, error):
+        before = get_printoptions()
+        with pytest.raises(error, match=next(iter(arguments))):
+            set_printoptions(**arguments)
+        assert get_printoptions() == before
+
     def test_scientific_mode_is_forgotten_by_the_next_call(self):
         set_printoptions(sci_mode=True)
         assert repr(cygrad.tensor([1.0])) == "tensor([1.0000e+00])"

@@ -74,7 +74,9 @@ def set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=N
     Raises
     ------
     ValueError
-        If `profile` is none of the three names.
+        If `profile` is none of the three names, or a number is negative.
+    TypeError
+        If an argument is of another type.
     """
     global _options
     options = _options
@@ -83,7 +85,22 @@ def set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=N
             raise ValueError(f"set_printoptions: profile is one of 'default', 'short', 'full', not {profile!r}")
         options = _PROFILES[profile]
     given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
+    for name, value in given.items():
+        _check_count(name, value)
+    if not (sci_mode is None or isinstance(sci_mode, bool)):
+        raise TypeError(f"set_printoptions: sci_mode is True, False or None, not {type(sci_mode).__name__}")
     _options = replace(options, sci_mode=sci_mode, **{k: v for k, v in given.items() if v is not None})
+
+
+def _check_count(name, value):
+    """A number of characters or elements; elements and characters may be without limit."""
+    boundless = name in ("threshold", "linewidth") and isinstance(value, float)
+    if value is None or (boundless and value >= 0):
+        return
+    if isinstance(value, bool) or not (boundless or hasattr(value, "__index__")):
+        raise TypeError(f"set_printoptions: {name} is an int, not {type(value).__name__}")
+    if not value >= 0:
+        raise ValueError(f"set_printoptions: {name} must not be negative, got {value}")
 
 
 @contextmanager
