@@ -210,6 +210,7 @@ from . import (
     linalg_qr,
     linalg_solve,
     linalg_spectral,
+    lowrank,
     order_statistics,
     random,
     reductions,

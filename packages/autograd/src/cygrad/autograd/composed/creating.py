@@ -1,5 +1,8 @@
 """Tensors of numbers that follow a rule, and functions that write."""
 
+import warnings
+from math import isfinite
+
 from cygrad.storage.core import dtypes as _dtypes
 
 from .. import _core
@@ -18,6 +21,53 @@ def number(x, function: str, argument: str):
     if isinstance(x, int | float | complex):
         return x
     raise TypeError(f"{function}(): argument '{argument}' must be Number or Tensor, not {type(x).__name__}")
+
+
+@composed("function", name="range")
+def closed_range(start=0, end=None, step=1, *, out=None, dtype=None, layout=None, device=None,
+                 requires_grad: bool = False) -> Tensor:
+    """Numbers from `start` up to `end`, both included where they fit. PyTorch is to drop it: use `arange`.
+
+    Parameters
+    ----------
+    start, end, step : number
+    dtype : dtype, optional
+        Default: the default dtype, for whole numbers too.
+
+    Raises
+    ------
+    RuntimeError
+        The step is 0 or does not lead from `start` to `end`, or one of them is not finite.
+    NotImplementedError
+        The dtype is bool or complex.
+    """
+    if end is None:
+        raise TypeError('range() missing 1 required positional arguments: "end"')
+    start, end, step = (number(v, "range", name) for v, name in ((start, "start"), (end, "end"), (step, "step")))
+    for v, name in ((start, "start"), (end, "end"), (step, "step")):
+        if isinstance(v, complex):
+            raise TypeError(f"range(): argument '{name}' must be a real number, not {v}")
+    kind = dtype or (_core.get_default_dtype() if out is None else out.dtype)
+    if kind is _dtypes["bool"] or kind.is_complex:
+        raise NotImplementedError(f"range() is not implemented for {kind}")
+    if step == 0:
+        raise RuntimeError(f"range(): step must be nonzero, got start={start}, end={end}, step={step}")
+    if not (isfinite(start) and isfinite(end)):
+        raise RuntimeError(f"range(): unsupported range: {start} -> {end}")
+    if (end < start) == (step > 0) and end != start:
+        raise RuntimeError(f"range(): the sign of step {step} does not lead from {start} to {end}")
+    warnings.warn("torch.range is deprecated, because it includes the end, which Python's range does not; use "
+                  "torch.arange, whose range is [start, end).", UserWarning, stacklevel=3)
+    if kind.is_floating_point:
+        count = int((end - start) / step + 1)
+        y = (_core.arange(count, dtype=_dtypes["float64"], device=device) * step + start).to(kind)
+    else:
+        start, end, step = int(start), int(end), int(step)
+        if step == 0:
+            raise RuntimeError(f"range(): the step is 0 as a number of {kind}")
+        y = (_core.arange((end - start) // step + 1, device=device) * step + start).to(kind)
+    y = y.requires_grad_() if requires_grad else y
+    return y if out is None else _core.deliver(y, out)
 
 
 @composed("function")
