@@ -1,6 +1,6 @@
 """Complex numbers: parts, conjugates, and making them from real ones."""
 
-from .._core import Tensor, cos, sin, stack, view_as_complex
+from .._core import Tensor, cos, logical_and, sin, stack, view_as_complex
 from . import composed
 from .views import broadcast_tensors
 
@@ -74,10 +74,15 @@ def check_parts(a, b, name, arguments):
 
 
 def of_parts(re, im):
-    """Complex numbers of real tensors of one dtype, which broadcast."""
-    if re.shape != im.shape:
+    """Complex numbers of real tensors of one dtype, which broadcast; in the layout that they share."""
+    order = None
+    if not (re.shape == im.shape and re.is_contiguous() and im.is_contiguous()):
+        strides = logical_and(re.detach(), im.detach()).stride()
         re, im = broadcast_tensors(re, im)
-    return view_as_complex(stack([re, im], re.dim()))
+        order = sorted(range(re.dim()), key=lambda d: (-strides[d], d))
+        re, im = re.permute(order), im.permute(order)
+    y = view_as_complex(stack([re, im], re.dim()))
+    return y if order is None else y.permute([order.index(d) for d in range(y.dim())])
 
 
 @composed("function out_same", name="complex")

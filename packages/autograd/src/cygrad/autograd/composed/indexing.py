@@ -36,7 +36,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
         int64, of as many dimensions as ``input``; both broadcast against each other outside ``dim``. Negative ones
         count from the end.
     dim : int, optional
-        Without it both are flattened.
+        Without it both are flattened, which they have to lie for as `view` asks.
 
     Raises
     ------
@@ -46,7 +46,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     if indices.dtype is not _INT64:
         raise RuntimeError(f"take_along_dim(): indices of int64 are wanted, got {indices.dtype}")
     if dim is None:
-        return input.reshape(-1).gather(0, _from_start(indices.reshape(-1), input.numel()))
+        return input.view(-1).gather(0, _from_start(indices.view(-1), input.numel()))
     if input.ndim != indices.ndim:
         raise RuntimeError(f"take_along_dim(): input and indices should have the same number of dimensions, but got "
                            f"{input.ndim} for the input {list(input.shape)} and {indices.ndim} for the indices "
