@@ -68,6 +68,13 @@ def packaging(session):
 
 
 @nox.session
+def build_cost(session):
+    """Print what a cold install, and an edit of one row of the op table, cost; and the size of the wheels."""
+    session.install("pip", "setuptools>=77", "Cython>=3.1")
+    session.run("python", "benchmarks/build_cost.py", *session.posargs)
+
+
+@nox.session
 def parity(session):
     """Compare every operation with PyTorch on newly drawn samples; `nox -s parity -- --seed N` repeats a run."""
     session.install(*PATHS, "hypothesis", "expecttest")

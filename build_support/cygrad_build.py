@@ -197,7 +197,7 @@ class Package:
         """Hash of everything that is compiled or included."""
         digest = hashlib.sha256()
         for root in (*self.roots(), self.generated, self.shims):
-            for path in sorted(p for p in root.rglob("*") if p.suffix in (".pyx", ".pxd", ".pxi", ".h")):
+            for path in sorted(p for p in root.rglob("*") if p.suffix in (".pyx", ".pxd", ".pxi", ".h", ".in")):
                 if root != self.src and path.parent.name == "kernels" and not path.name.startswith("_"):
                     continue  # a kernel group of a lower distribution: nothing here includes it
                 digest.update(path.as_posix().encode())

@@ -41,10 +41,11 @@ pytestmark = [
 
 
 @cache
-def code(isa):
+def code(group, isa):
     """Address of each loop -> its instructions, from one disassembly of the module."""
-    path = importlib.util.find_spec(f"cygrad.storage.kernels._k_pointwise_{isa}").origin
-    starts = sorted({dispatch.loop_address(name, CODE[t], isa) for name, t in EVERY})
+    path = importlib.util.find_spec(dispatch.module_name(group, isa)).origin
+    inside = [(name, t) for name, t in EVERY if dispatch.KERNELS[name][3] == group]
+    starts = sorted({dispatch.loop_address(name, CODE[t], isa) for name, t in inside})
     maps = [line.split() for line in Path("/proc/self/maps").read_text().splitlines() if line.endswith(path)]
     base = min(int(fields[0].split("-")[0], 16) for fields in maps)
     command = ["objdump", "-d", "--no-show-raw-insn", "-j", ".text", path]
@@ -63,7 +64,8 @@ def code(isa):
 
 
 def is_wide(name, type, isa):
-    return re.search(WIDE[isa], code(isa)[dispatch.loop_address(name, CODE[type], isa)]) is not None
+    found = code(dispatch.KERNELS[name][3], isa)
+    return re.search(WIDE[isa], found[dispatch.loop_address(name, CODE[type], isa)]) is not None
 
 
 @pytest.mark.parametrize("isa", dispatch.isas_available())

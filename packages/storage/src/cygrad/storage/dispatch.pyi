@@ -4,11 +4,10 @@ from typing_extensions import Buffer
 
 ISAS: tuple[str, ...]
 GROUPS: tuple[str, ...]
-RARE: list[str]
 POINTWISE: tuple[str, ...]
 SINGLE: tuple[str, ...]
 CHOSEN: str
-KERNELS: Mapping[str, tuple[int, tuple[str, ...], tuple[str, ...]]]
+KERNELS: Mapping[str, tuple[int, tuple[str, ...], tuple[str, ...], str]]
 
 def choose() -> str: ...
 def isa() -> str: ...

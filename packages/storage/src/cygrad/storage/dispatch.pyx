@@ -40,7 +40,7 @@ cdef extern from *:
 ctypedef void (*Register)(void** table) noexcept
 
 ISAS = ("avx512", "avx2", "base")              # best first
-POINTWISE = ("pointwise", "special", "complex_rows")     # the other GROUPS are hand-written, and fill the second table
+# The groups of POINTWISE are printed from the op table; the other GROUPS are hand-written, and fill the second table.
 SINGLE = ("special", "complex", "complex_rows")          # groups that are compiled for the base instruction set only
 
 cdef void* pointwise_table[N_KERNELS * N_DTYPES]
@@ -116,7 +116,7 @@ cdef int fill(void** table, str group, str isa) except -1:
 
 cdef int check_complete() except -1:
     cdef int code
-    for name, (kid, _, _) in KERNELS.items():
+    for name, (kid, *_) in KERNELS.items():
         for code in range(N_DTYPES):
             if DECLARED[<int>kid] >> code & 1 and pointwise_table[<int>kid * N_DTYPES + code] == NULL:
                 raise ImportError(f"the kernel {name} is missing for dtype code {code}: the kernel modules are of another build")
@@ -133,7 +133,7 @@ cdef Loop find_loop(str name, int dtype, str isa) except NULL:
     cdef void* table[N_KERNELS * N_DTYPES]
     cdef Loop loop
     memset(table, 0, sizeof(table))
-    for group in ("special" if name in RARE else "pointwise", "complex_rows"):
+    for group in (KERNELS[name][3], "complex_rows"):
         fill(table, group, CHOSEN if isa is None else isa)
     loop = <Loop>table[<int>KERNELS[name][0] * N_DTYPES + dtype]
     if loop == NULL:
@@ -175,7 +175,7 @@ def run_loop(str name, int dtype, out, tuple inputs, tuple attr=(), str isa=None
     cdef int64_t st[MAXOPS]
     cdef double scalars[MAXOPS]
     cdef int k, held = 0
-    _, operands, names = KERNELS[name]
+    _, operands, names, _ = KERNELS[name]
     if len(inputs) != len(operands) or len(attr) != len(names):
         raise ValueError(f"{name} takes the operands {operands} and scalars {names}")
     cdef Loop loop = find_loop(name, dtype, isa)

@@ -1,5 +1,6 @@
 """Prints the storage side of the op table: inline functions of one element, loops around them, kernel ids and names."""
 import hashlib
+import re
 from pathlib import Path
 
 from .check import check
@@ -121,20 +122,54 @@ def loop_names(rows, found):
     return names
 
 
-def pointwise_text(rows, found, rare=False):
-    """Everything that kernels/pointwise.pxi includes, or kernels/special.pxi of the rare rows."""
-    found = [k for k in found if k.row.rare == rare]
+LOOPS = ("pointwise", "comparisons", "functions", "gradients", "special")
+
+
+def group_of(rows, kernel):
+    """The file of ``kernels/`` that a kernel is compiled in: several, so that a changed formula compiles a part again.
+
+    Arithmetic that integers have too, questions with a truth value, functions of real numbers, fused gradients, and the
+    rare rows.
+    """
+    if kernel.row.rare:
+        return "special"
+    if kernel.name not in rows:
+        return "gradients"
+    if kernel.truth:
+        return "comparisons"
+    return "functions" if all(t.kind == "float" for t in kernel.types) else "pointwise"
+
+
+def called_elements(rows, kernels_of_rows, text):
+    """Inline functions of forward formulas that `text` calls by name, and those that they call."""
+    parts, seen = [], set()
+    waiting = [text]
+    while waiting:
+        for name, t in set(re.findall(r"\b(\w+?)(?:_near|_far)?_([a-z]+\d+)\(", waiting.pop())) - seen:
+            seen.add((name, t))
+            kernel = kernels_of_rows.get(name)
+            for type in kernel.types if kernel else ():
+                if type.name == t:
+                    parts.append(element_text(rows, kernel, type))
+                    waiting.append(parts[-1].partition(":\n")[2])
+    return parts
+
+
+def pointwise_text(rows, found, group):
+    """The loops of a group, and the inline functions that they call."""
+    by_name = {k.name: k for k in found if k.name in rows}
+    found = [k for k in found if group_of(rows, k) == group]
     names = loop_names(rows, found)
-    parts = [HEAD, primitives_text(), primitives_text(rare=True) if rare else ""]
+    loops = []
     for kernel in found:
-        shared = [t for t in kernel.types if names[kernel.name, t.name] != f"{kernel.name}_{t.name}"]
-        parts.append(f"# {kernel.name}: " + "; ".join(dict.fromkeys(f for _, f in kernel.formulas)) + "\n")
+        loops.append(f"# {kernel.name}: " + "; ".join(dict.fromkeys(f for _, f in kernel.formulas)) + "\n")
         for t in kernel.types:
-            # a forward formula may be called by name, so its inline function exists even when its loop is another's
-            if t not in shared or kernel.name in rows:
-                parts.append(element_text(rows, kernel, t))
-            if t not in shared:
-                parts.append(loop_text(rows, kernel, t))
+            if names[kernel.name, t.name] == f"{kernel.name}_{t.name}":
+                if kernel.name not in rows:
+                    loops.append(element_text(rows, kernel, t))
+                loops.append(loop_text(rows, kernel, t))
+    parts = [HEAD, primitives_text(), primitives_text(rare=True) if group == "special" else ""]
+    parts += [*called_elements(rows, by_name, "\n".join(loops)), *loops]
     lines = ["cdef void register_kernels(void** table) noexcept:"]
     for kernel in found:
         for t in kernel.types:
@@ -153,7 +188,7 @@ static void c_through_##id##_##code(char** p, const int64_t* st, int64_t n, cons
 """
 
 
-def through_text(found, rare=False):
+def through_text(rows, found, group):
     """C header with the loops of adapted types, a line each, and the function that enters them beside the others.
 
     C, because Cython would spend its time on thousands of functions of one line.
@@ -161,7 +196,7 @@ def through_text(found, rare=False):
     lines = [THROUGH.format(count=len(found))]
     enter = ["static void c_register_through(void** table) {", "    memcpy(c_kernels, table, sizeof(c_kernels));"]
     for i, kernel in enumerate(found):
-        for code in kernel.adapted if kernel.row.rare == rare else ():
+        for code in kernel.adapted if group_of(rows, kernel) == group else ():
             lines.append(f"C_KERNEL({i}, C_{code}, {len(kernel.operands) + 1}, {kernel.truths})")
             enter.append(f"    table[{i} * C_COLUMNS + C_{code}] = (void*)c_through_{i}_C_{code};")
     return "\n".join([*lines, "", *enter, "}"]) + "\n"
@@ -176,12 +211,13 @@ def ids_text(found):
     return "\n".join([*lines, f"    N_KERNELS = {len(found)}"]) + "\n"
 
 
-def names_text(found):
+def names_text(rows, found):
     """For dispatch: groups of kernel modules; name and operands of every kernel, with a bit for each dtype it has."""
     groups = sorted(p.stem for p in (TABLE.parent / "kernels").glob("[!_]*.pxi"))
-    lines = [HEAD + f"GROUPS = {tuple(groups)!r}", f"RARE = {[k.name for k in found if k.row.rare]!r}"]
-    lines.append("KERNELS = {  # name: (id, operands, scalar arguments)")
-    lines += [f'    "{k.name}": ({i}, {tuple(n for n, _ in k.operands)!r}, {k.attrs!r}),' for i, k in enumerate(found)]
+    lines = [HEAD + f"GROUPS = {tuple(groups)!r}", f"POINTWISE = {(*LOOPS, 'complex_rows')!r}"]
+    lines.append("KERNELS = {  # name: (id, operands, scalar arguments, group)")
+    lines += [f'    "{k.name}": ({i}, {tuple(n for n, _ in k.operands)!r}, {k.attrs!r}, "{group_of(rows, k)}"),'
+              for i, k in enumerate(found)]
     lines += ["}", f"cdef uint32_t[{len(found)}] DECLARED"]
     for k in found:
         codes = [*(t.code for t in k.types), *k.adapted, *(t.code for t in COMPLEX_TYPES if complex_formula(k))]
@@ -219,11 +255,9 @@ def write_storage(out_dir):
     out = Path(out_dir)
     return [
         write_if_changed(out / "kernel_ids.pxi", ids_text(found)),
-        write_if_changed(out / "kernel_names.pxi", names_text(found)),
-        write_if_changed(out / "pointwise_loops.pxi", pointwise_text(rows, found)),
-        write_if_changed(out / "pointwise_through.h", through_text(found)),
-        write_if_changed(out / "special_loops.pxi", pointwise_text(rows, found, rare=True)),
-        write_if_changed(out / "special_through.h", through_text(found, rare=True)),
+        write_if_changed(out / "kernel_names.pxi", names_text(rows, found)),
+        *(write_if_changed(out / f"{g}_loops.pxi", pointwise_text(rows, found, g)) for g in LOOPS),
+        *(write_if_changed(out / f"{g}_through.h", through_text(rows, found, g)) for g in LOOPS),
         write_if_changed(out / "complex_rows.h", complex_text(found)),
     ]
 
@@ -234,9 +268,10 @@ def show(name):
     if name not in rows:
         raise KeyError(f"no row {name!r} in the op table")
     mine = [k for k in kernels(rows) if k.row.name == name]
-    names = loop_names(rows, [k for k in kernels(rows) if k.row.rare == rows[name].rare])
     parts = []
     for kernel in mine:
+        group = group_of(rows, kernel)
+        names = loop_names(rows, [k for k in kernels(rows) if group_of(rows, k) == group])
         parts.append(f"# {kernel.id}: " + "; ".join(dict.fromkeys(f for _, f in kernel.formulas)) + "\n")
         for t in kernel.types:
             if names[kernel.name, t.name] == f"{kernel.name}_{t.name}":
