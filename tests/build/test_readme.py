@@ -13,6 +13,7 @@ NEEDS = {
     "README.md": "cygrad.autograd",
     "docs/autograd.md": "cygrad.autograd",
     "docs/finding_mistakes.md": "cygrad.nn",
+    "docs/nn.md": "cygrad.nn",
 } | {
     f"packages/{name}/README.md": f"cygrad.{name}" for name in ("storage", "autograd", "nn", "tools")
 }
