@@ -234,3 +234,13 @@ def test_special_values(op, name):
 def test_printing(numbers, name):
     ours, theirs = (repr(lib.tensor(numbers, dtype=getattr(lib, name))) for lib in LIBRARIES)
     assert ours == theirs
+
+
+def test_layouts_of_results(torch):
+    """Angles lie by rows, other results as their inputs do; a power of two lies as a complex exponent."""
+    x = torch.ones(4, 3, dtype=torch.complex64).t()
+    assert torch.abs(x).stride() == torch.exp(x).stride() == (1, 3)
+    assert torch.angle(x).stride() == x.angle().stride() == (4, 1) and torch.angle(x.real).stride() == (1, 3)
+    a, b = torch.ones(10, 1, 5, dtype=torch.complex64), torch.ones(5, 10, 1, dtype=torch.complex64).permute(2, 1, 0)
+    assert torch.ldexp(a, b).stride() == (50, 1, 10)
+    assert torch.ldexp(a.real, b.real).stride() == (50, 5, 1)

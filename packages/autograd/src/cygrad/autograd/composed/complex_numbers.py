@@ -1,6 +1,6 @@
 """Complex numbers: parts, conjugates, and making them from real ones."""
 
-from .._core import Tensor, cos, logical_and, sin, stack, view_as_complex
+from .._core import Tensor, cos, logical_and, row_call, sin, stack, view_as_complex
 from . import composed
 from .views import broadcast_tensors
 
@@ -22,6 +22,13 @@ def real(input: Tensor) -> Tensor:
 def imag(input: Tensor) -> Tensor:
     """The imaginary part, a view of a complex tensor; RuntimeError for a real one."""
     return tensor_named(input, "imag").imag
+
+
+@composed("function method out")
+def angle(input: Tensor) -> Tensor:
+    """The angle in the complex plane, from -pi to pi; of real numbers 0, or pi for negative ones."""
+    # PyTorch lays angles of complex numbers out by rows, whatever the layout of the numbers.
+    return row_call("angle_kept", (input.contiguous() if tensor_named(input, "angle").is_complex() else input,))
 
 
 @composed("function method")

@@ -287,7 +287,9 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
 
 
 def power_of_two(beside, exponent):
-    """Beside double precision in the exponent's layout, else row-major, as PyTorch's."""
+    """In the exponent's layout beside double precision and for complex exponents, else row-major, as PyTorch's."""
+    if exponent.is_complex():
+        return _core.pow(exponent.new_tensor(2.0), exponent)
     return _core.exp2(exponent.double()) if beside.dtype == dtypes["float64"] else _core.pow(2.0, exponent)
 
 
