@@ -182,3 +182,23 @@ def test_a_forged_state_of_the_random_generator():
         except RuntimeError:
             print("refused")
     """) == "refused\n"
+
+
+@pytest.mark.parametrize("call", [
+    "torch.empty(items)", "x.sum(items)", "x.view(items)", "x.permute(items)", "torch.flip(x, items)",
+    "torch.roll(x, items, (0, 1))", "torch.as_strided(x, items, (1, 1))", "torch.constant_pad_nd(x, items)",
+    "x.squeeze(items)", "x.resize_(items)", "torch.randint(3, items)", "x.movedim(items, (0, 1))",
+])
+def test_a_list_that_is_emptied_while_it_is_read(call):
+    assert survives(f"""
+        class Clears:
+            def __index__(self):
+                items.clear()
+                return 1
+        items, x = [], torch.ones(3, 3)
+        items.extend([Clears(), 1, 1, 1])
+        try:
+            {call}
+        except RuntimeError as e:
+            print("changed its length" in str(e), x.tolist() == [[1.0] * 3] * 3)
+    """) == "True True\n"

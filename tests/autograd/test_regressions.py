@@ -322,3 +322,41 @@ def test_a_multivariate_gamma_function_of_too_many_dimensions_ends():
     """It was a loop over the dimensions, which no interrupt but the user's ended."""
     with pytest.raises(RuntimeError, match="allocate"):
         torch.mvlgamma(torch.ones(3), 2**50)
+
+
+def test_more_parts_than_there_may_be_dimensions():
+    x = torch.arange(200.0, requires_grad=True)
+    parts = x.split([1] * 100 + [0] * 50 + [2] * 50)
+    assert len(parts) == 200 and parts[-1].tolist() == [198.0, 199.0]
+    (parts[3] * 5 + parts[120].sum()).sum().backward()
+    assert x.grad.nonzero().tolist() == [[3]]
+    assert len(torch.empty(0).chunk(100)) == 100
+    for sizes in ([1] * 99 + [1.5], [1] * 99 + [None]):
+        with pytest.raises(TypeError, match="split_size_or_sections"):
+            x.split(sizes)
+
+
+@pytest.mark.parametrize(("call", "want"), [
+    (lambda: torch.ones(3).chunk(2**63 - 1), [1, 1, 1]),
+    (lambda: torch.ones(3).split(2**63 - 1), [3]),
+    (lambda: torch.empty(0, 2**60).split(2**59, 1), [0, 0]),
+    (lambda: torch.empty(0, 2**60).chunk(2, 1), [0, 0]),
+])
+def test_sizes_of_parts_near_the_largest_integer(call, want):
+    parts = call()
+    assert [len(p) for p in parts] == want and sum(p.shape[-1] for p in parts) in (3, 2**60)
+
+
+def test_operands_of_few_and_of_many_dimensions():
+    """Strides were compared beyond the end of the shorter ones, which only AddressSanitizer saw."""
+    many = torch.ones([1] * 62 + [3, 3])
+    for y in (torch.full((3, 3), 5.0) - many, torch.full((3, 3), 5.0).clamp(max=many * 4)):
+        assert y.ndim == 64 and y.flatten().tolist() == [4.0] * 9
+
+
+@pytest.mark.parametrize("call", [
+    lambda x: x.tolist(), lambda x: x.unbind(), lambda x: x.split(1), lambda x: x.t().chunk(2**50), lambda x: list(x),
+], ids=["tolist", "unbind", "split", "chunk", "iter"])
+def test_results_of_which_there_are_too_many(call):
+    with pytest.raises(RuntimeError, match="allocate memory"):
+        call(torch.empty(2**50, 0))

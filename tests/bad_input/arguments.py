@@ -48,6 +48,26 @@ class Turns:
         return self.act()
 
 
+class Clears:
+    "What is asked of it empties the list that it stands in."
+
+    def __init__(self, items):
+        self.items = items
+
+    def __index__(self):
+        self.items.clear()
+        return 1
+
+    def __float__(self):
+        return float(self.__index__())
+
+
+def clearing(*more):
+    items = []
+    items.extend([Clears(items), *more])
+    return items
+
+
 class Raises:
     "Whatever is asked of it, it raises."
 
@@ -69,10 +89,10 @@ UGLY_TENSORS = (
     "torch.full((3, 3), -2**63)", "-a", "torch.zeros(3, 3)", "torch.zeros(3, 3).long()", "torch.ones(1).expand(3, 3)",
     "p.expand(2, 3, 3)", "torch.arange(5.).as_strided((3, 3), (1, 1))", "torch.arange(9).as_strided((3, 3), (0, 2))",
     "torch.ones([1] * 64)", "torch.ones([1] * 63 + [3])", "torch.ones([1] * 62 + [3, 3])", "torch.ones([2] * 10)",
-    "torch.empty(0, 2**31)", "torch.empty(2**40, 0)", "torch.empty(2**31, 0, 3)", "torch.empty(3, 0, 2**60)",
-    "torch.ones(70, 50)", "torch.arange(5000)", "torch.ones(3, 3, dtype=torch.uint64)", "torch.ones(2, 3, 3, 3)",
-    "i.to(torch.uint16)", "torch.full((3,), 2**63 - 1)", "torch.tensor(nan)", "torch.tensor(-1)",
-    "torch.tensor(2**62)", "torch.tensor([nan, inf, -inf])", "torch.tensor([True, False, True])",
+    "torch.empty(0, 2**31)", "torch.empty(2**40, 0)", "torch.empty(2**40, 0, 3)",
+    "torch.empty(3, 0, 2**60)", "torch.ones(70, 50)", "torch.arange(5000)", "torch.ones(3, 3, dtype=torch.uint64)",
+    "torch.ones(2, 3, 3, 3)", "i.to(torch.uint16)", "torch.full((3,), 2**63 - 1)", "torch.tensor(nan)",
+    "torch.tensor(-1)", "torch.tensor(2**62)", "torch.tensor([nan, inf, -inf])", "torch.tensor([True, False, True])",
     "torch.tensor([0, 1])", "torch.ones(4)", "a.detach()", "a.untyped_storage()", "a.numpy()", "[a, b]", "None", "'a'",
     "3", "torch.float32", "np.ones(3)[::-1]", "torch.Tensor.__new__(torch.Tensor)", "torch.ones(2**16 + 3)",
     "torch.ones(1).expand(40000)",
@@ -113,6 +133,7 @@ UGLY_WORDS = (
     "'...'*3", "1", "None", "'cuda'", "'cpu:2**70'", "'Sum'", "object()", "str",
 )
 ANYTHING = (
+    "clearing(1, 2)", "[clearing(1), [1, 2]]",
     "None", "1", "-1", "a", "b", "'x'", "()", "[]", "{}", "True", "1.5", "object()", "nan", "2**63", "[a, b]",
     "(1, 2)", "[1, [2, 3]]", "[[1, 2], [3]]", "endless", "slice(None)", "slice(0, 2**63, -1)", "slice('a', None)",
     "...", "b'abc'", "bytearray(8)", "np.ones(3)", "np.array(['a'])", "np.array([None])",
@@ -133,6 +154,7 @@ SHAPES = (
     "torch.Size([3, 3])",
 )
 UGLY_SHAPES = (
+    "clearing(3)", "clearing(1, 1, 1)", "clearing(0, 2)",
     "(2**63,)", "(2**31, 2**31)", "(2**62, 4)", "(2**32, 2**32)", "(0, 2**63 - 1)", "(2**40, 0)", "(-1, -1)", "(-5,)",
     "(-2**63,)", "(3, -1, 0)", "(1,) * 64", "(1,) * 65", "(0,) * 64", "(2,) * 64", "[1] * 1000", "(1.5,)", "(None,)",
     "('3',)", "('a', 'b')", "(True, False)", "(nan,)", "((1, 2), 3)", "[[3]]", "(3, a)", "(torch.tensor(3), 3)",
@@ -146,6 +168,7 @@ LISTS = (
     "[torch.ones(3)] * 2", "[b, b.t()]", "[torch.empty(0), a]",
 )
 UGLY_LISTS = (
+    "clearing(a, b)", "[a, clearing(1, 1)]",
     "[a, None]", "[None, a]", "[1, 2]", "[a, 'x']", "(a, 3)", "[[a], b]", "endless", "None", "[a] * 300", "'ab'",
     "[torch.ones([1] * 64)] * 2", "iter([a, b])", "{'a': a}", "[i - 9, i]", "[i * 2**61]", "(None, None)",
     "Turns(a, 1)", "[a + 1j, i]", "[torch.empty(2**40, 0)] * 2", "[a, torch.ones(2, 2)]", "[a, a.numpy()]", "range(3)",

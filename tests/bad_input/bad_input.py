@@ -87,7 +87,9 @@ def main():
     seed = random.randrange(2**31) if options.seed < 0 else options.seed
     print(f"seed {seed}", flush=True)
     every, faulty = chosen(options.names), 0
-    for target in every:
+    for n, target in enumerate(every):
+        if n % 100 == 0:
+            print(f"{n} of {len(every)}", file=sys.stderr, flush=True)
         faults = findings(target, seed, options.examples)
         faulty += bool(faults)
         for kind, (details, program) in faults.items():

@@ -108,10 +108,34 @@ cdef int parse_ints(object v, Dims* d, str name, str arg) except -1:
                 raise TypeError(f"{name}(): argument '{arg}' must be tuple of ints, but entry {i} is of type "
                                 f"{kind_of(k)}")
             k = whole(k, name, arg)
+            if len(v) != d.n:           # what stands for an int may do anything
+                raise RuntimeError(f"{name}(): argument '{arg}' changed its length while it was read")
         d.v[i] = PyLong_AsLongLongAndOverflow(k, &overflow)
         if overflow:
             raise TypeError(f"{name}(): argument '{arg}' must be tuple of ints that fit in 64 bits, but entry {i} is "
                             f"{k}")
+    return 0
+
+
+cdef list any_number_of_ints(object v, str name, str arg):
+    """A sequence of ints, which may be more than there are dimensions."""
+    cdef tuple entries = tuple(v)
+    cdef list found = []
+    cdef Dims d
+    cdef Py_ssize_t at
+    for at in range(0, len(entries), MAXDIM):
+        parse_ints(entries[at : at + MAXDIM], &d, name, arg)
+        found += dims_tuple(&d)
+    return found
+
+
+cdef int check_room(int64_t n, str name) except -1:
+    """Refuse to make a number of objects for which there is no memory, before making the first."""
+    if n > 1 << 20:
+        try:
+            PyList_New(n)
+        except MemoryError:
+            raise RuntimeError(f"{name}(): can't allocate memory for {n} results") from None
     return 0
 
 

@@ -271,11 +271,9 @@ def unbind(input=REQUIRED, dim=0):
 def split(tensor=REQUIRED, split_size_or_sections=REQUIRED, dim=0):
     """Parts of one size (the last may be smaller), or of the given sizes, along `dim`, as a tuple of views."""
     cdef Tensor x = as_tensor_arg(tensor, "split", "tensor")
-    cdef Dims d
     cdef int64_t size, total, k = wrap_dim(as_index(dim, "split", "dim"), x.m.ndim)
     if isinstance(split_size_or_sections, (list, tuple)):
-        parse_ints(split_size_or_sections, &d, "split", "split_size_or_sections")
-        return op_split_sizes(x, &d, k)
+        return op_split_sizes(x, any_number_of_ints(split_size_or_sections, "split", "split_size_or_sections"), k)
     if x.m.ndim == 0:
         raise RuntimeError("split expects at least a 1-dimensional tensor")
     size = as_index(split_size_or_sections, "split", "split_size_or_sections")
@@ -290,8 +288,9 @@ cdef tuple split_evenly(Tensor x, int64_t size, int64_t dim):
     cdef int64_t total = x.m.sizes[dim], at = 0, part
     cdef list parts = []
     cdef Tensor y
+    check_room(total // size if size else 0, "split")
     while True:
-        part = size if at + size <= total else total - at
+        part = size if size <= total - at else total - at
         y = tensor_new()
         view_narrow(&y.m, &x.m, dim, at, part)
         view_begin(y, x)
@@ -312,8 +311,9 @@ def chunk(input=REQUIRED, chunks=REQUIRED, dim=0):
     if n <= 0:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {n}")
     if x.m.sizes[k] == 0:                # of nothing there are as many parts as were asked for
+        check_room(n, "chunk")
         return split(x, [0] * n, k)
-    return split_evenly(x, (x.m.sizes[k] + n - 1) // n, k)
+    return split_evenly(x, (x.m.sizes[k] - 1) // n + 1, k)
 
 
 def cat(tensors=REQUIRED, dim=0, *, out=None):

@@ -490,6 +490,7 @@ cdef tuple op_unbind(Tensor x, int64_t dim):
     if x.m.ndim == 0:
         raise IndexError("unbind(): Dimension specified as 0 but tensor has no dimensions")
     dim = wrap_dim(dim, x.m.ndim)
+    check_room(x.m.sizes[dim], "unbind")
     for i in range(x.m.sizes[dim]):
         y = tensor_new()
         view_select(&y.m, &x.m, dim, i)
@@ -499,26 +500,23 @@ cdef tuple op_unbind(Tensor x, int64_t dim):
     return tuple(parts)
 
 
-cdef tuple op_split_sizes(Tensor x, const Dims* sizes, int64_t dim):
-    cdef int64_t at = 0, total = 0
-    cdef int i
+cdef tuple op_split_sizes(Tensor x, list sizes, int64_t dim):
+    cdef int64_t at = 0, size
     cdef list parts = []
     cdef Tensor y
     dim = wrap_dim(dim, x.m.ndim)
-    for i in range(sizes.n):
-        total += sizes.v[i]
-        if sizes.v[i] < 0:
-            raise RuntimeError(f"split_with_sizes expects split_sizes have only non-negative entries, but got "
-                               f"split_sizes={list(dims_tuple(sizes))}")
-    if x.m.ndim == 0 or total != x.m.sizes[dim]:
+    if sizes and _py.min(sizes) < 0:
+        raise RuntimeError(f"split_with_sizes expects split_sizes have only non-negative entries, but got "
+                           f"split_sizes={sizes}")
+    if x.m.ndim == 0 or _py.sum(sizes) != x.m.sizes[dim]:
         raise RuntimeError(f"split_with_sizes expects split_sizes to sum exactly to "
                            f"{x.m.sizes[dim] if x.m.ndim else 1} (input tensor's size at dimension "
-                           f"{dim}), but got split_sizes={list(dims_tuple(sizes))}")
-    for i in range(sizes.n):
+                           f"{dim}), but got split_sizes={sizes}")
+    for size in sizes:
         y = tensor_new()
-        view_narrow(&y.m, &x.m, dim, at, sizes.v[i])
+        view_narrow(&y.m, &x.m, dim, at, size)
         view_begin(y, x)
-        at += sizes.v[i]
+        at += size
         parts.append(y)
     many_outputs(OP_SPLIT_WITH_SIZES, x, parts, dim)
     return tuple(parts)

@@ -7,6 +7,7 @@ from cygrad.storage.interop import dlpack_from_storage, storage_from_dlpack, sto
 
 from . import _core
 from ._core import Tensor, add_methods, as_tensor, empty, frombuffer, rebuild, tensor
+from .composed._args import tensor_arg
 
 __all__ = ["asarray", "from_dlpack", "from_file"]
 
@@ -180,6 +181,7 @@ def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None
         The tensor requires a gradient, another device is wanted, or the consumer cannot be told that the memory is
         read-only.
     """
+    tensor_arg(self, "__dlpack__", "self")
     if stream is not None and type(stream) is not int:
         raise TypeError("stream must be ``int`` or ``none``")
     if stream not in (None, -1):
@@ -216,6 +218,7 @@ def __array_namespace__(self, /, *, api_version=None):
 
 def to_device(self, device, /, *, stream=None):
     """On another device, by the array API standard's name."""
+    tensor_arg(self, "to_device", "self")
     if stream is not None:
         raise ValueError(f"to_device(): the CPU has no streams, got {stream!r}")
     return self.to(Device(device))
@@ -223,16 +226,19 @@ def to_device(self, device, /, *, stream=None):
 
 def __reversed__(self):
     """The tensor with its first dimension reversed."""
+    tensor_arg(self, "__reversed__", "self")
     return self.flip(0) if self.ndim else self
 
 
 def is_shared(self):
     """Whether other processes see what is written to this tensor: it lies in a file mapped with ``shared=True``."""
+    tensor_arg(self, "is_shared", "self")
     return self.untyped_storage().is_shared()
 
 
 def share_memory_(self):
     """Refused, unless the memory is shared already: see ``Storage.share_memory_``."""
+    tensor_arg(self, "share_memory_", "self")
     self.untyped_storage().share_memory_()
     return self
 

@@ -363,7 +363,7 @@ cdef class Storage:
                 out_of_memory(nbytes)
             self.kind = BLOCK
             self.nbytes = nbytes
-        if given is not None:
+        if given is not None and nbytes:            # without bytes there is no memory: C wants pointers even so
             memcpy(self.ptr, <const char*>given, nbytes)
 
     def __dealloc__(self):
@@ -434,7 +434,8 @@ cdef class Storage:
     def clone(self):
         """A storage of its own with the same bytes."""
         cdef Storage s = storage_new(self.nbytes)
-        memcpy(s.ptr, self.ptr, self.nbytes)
+        if self.nbytes:
+            memcpy(s.ptr, self.ptr, self.nbytes)
         return s
 
     def copy_(self, Storage source not None, non_blocking=None):
@@ -442,7 +443,8 @@ cdef class Storage:
         if source.nbytes != self.nbytes:
             raise RuntimeError(f"size does not match, self was {self.nbytes} bytes but src was {source.nbytes} bytes")
         check_bytes_writable(self)
-        memmove(self.ptr, source.ptr, self.nbytes)
+        if self.nbytes:
+            memmove(self.ptr, source.ptr, self.nbytes)
         self.version += 1
         return self
 
@@ -518,7 +520,8 @@ cdef class Storage:
             if step != 1:
                 raise RuntimeError(f"a storage is sliced with step 1, not {step}")
             i, n = start, max(stop - start, 0)
-            memset(self.ptr + i, byte, n)
+            if n:
+                memset(self.ptr + i, byte, n)
         else:
             storage_index(self, index, &i)
             self.ptr[i] = <char>byte
@@ -546,7 +549,8 @@ cdef int check_bytes_writable(Storage s) except -1:
 def storage_of_bytes(bytes content not None):
     """A storage of its own that holds a copy of these bytes: how pickles and deep copies make one."""
     cdef Storage s = storage_new(len(content))
-    memcpy(s.ptr, <const char*>content, len(content))
+    if content:
+        memcpy(s.ptr, <const char*>content, len(content))
     return s
 
 

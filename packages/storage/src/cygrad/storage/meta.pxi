@@ -192,7 +192,8 @@ cdef int meta_joint(Meta* y, Meta** ops, int n, int ndim, const int64_t* sizes, 
     for i in range(n):
         full = meta_same_shape(ops[i], y)
         rowmajor &= full and (ops[i].flags & CONTIGUOUS) != 0
-        alike &= full and (ops[i].flags & DENSE) != 0 and memcmp(ops[i].strides, ops[0].strides, 8 * ndim) == 0
+        # `and`, not `&=`: the first operand may have fewer strides than are compared
+        alike = alike and full and (ops[i].flags & DENSE) != 0 and memcmp(ops[i].strides, ops[0].strides, 8 * ndim) == 0
     if rowmajor:
         return 0
     if alike:

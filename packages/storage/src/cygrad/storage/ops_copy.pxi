@@ -277,6 +277,8 @@ cdef int fill_number(Meta* dst, object value) except -1:
     cdef int64_t cell[2]
     cell[0] = cell[1] = 0
     number_bytes(<char*> cell, value, dst.dtype)
+    if dst.numel == 0:
+        return 0
     if cell[0] == 0 and cell[1] == 0 and dst.flags & CONTIGUOUS and dst.numel < COPY_ALONE:
         memset(dst.data, 0, dst.numel * ITEMSIZE[dst.dtype])
     else:
@@ -329,7 +331,10 @@ cdef object list_at(Meta* x, const char* p, int d):
         return number_at(p, x.dtype)
     n = x.sizes[d]
     step = x.strides[d] * ITEMSIZE[x.dtype]
-    out = PyList_New(n)
+    try:
+        out = PyList_New(n)
+    except MemoryError:             # of tensors without elements, which may have any shape
+        raise RuntimeError(f"can't allocate memory for a list of {n} items") from None
     for i in range(n):
         value = list_at(x, p + i * step, d + 1)
         Py_INCREF(value)
