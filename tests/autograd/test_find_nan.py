@@ -257,6 +257,28 @@ def test_searches_nest_and_belong_to_a_thread():
     assert outer.report.operation == "sqrt"
 
 
+def test_an_optimizer_that_overflows():
+    w = leaf(1.0)
+    optimizer = torch.optim.SGD([w], lr=INF)
+
+    def program():
+        (w * 0).sum().backward()
+        optimizer.step()
+
+    report = finding(program)
+    assert (report.operation, report.origin) == ("SGD.step", True)
+    assert "optimizer.step()" in report.line
+
+
+def test_numbers_of_formulas_keep_their_digits():
+    """Of any mode that leaves the fast paths: float64 numbers beside complex128 were rounded to float32."""
+    x, y = (torch.ones(1, dtype=torch.complex128, requires_grad=True) for _ in range(2))
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t):
+        z = torch.lerp(x, y, 0.3)
+        grads = torch.autograd.grad(z, [x, y], torch.ones_like(z), create_graph=True)
+    assert [g.item() for g in grads] == [0.7, 0.3]
+
+
 @pytest.mark.parametrize(("options", "error"), [({"inf": 1}, TypeError), ({"action": "stop"}, ValueError)])
 def test_wrong_options(options, error):
     with pytest.raises(error, match="find_nan"):

@@ -188,6 +188,14 @@ def test_writes_through_data_are_not_blamed():
     assert "was add_." in error_of(y)
 
 
+def test_writes_below_tensors_have_no_name():
+    x = fresh()
+    y = x * x
+    x.add_(1)
+    x.untyped_storage().fill_(0)
+    assert "was an unnamed write." in error_of(y)
+
+
 def test_the_public_call_is_named():
     w = torch.ones(2, 3, requires_grad=True)
     x = torch.ones(1, 3)

@@ -19,6 +19,24 @@ def _strict_bit():
     return cyg_mode & MODE_STRICT != 0
 
 
+def _observed():
+    """Whether find_nan() or strict() is on in this thread."""
+    return cyg_mode & MODE_OBSERVED != 0
+
+
+def _observe_write(str name, Tensor y not None, tuple inputs):
+    """For compiled code that writes tensors without an operation: y was written by `name` from the inputs."""
+    global cyg_mode
+    cdef int mode = cyg_mode
+    if mode & MODE_NAN:
+        cyg_mode = MODE_NO_GRAD
+        try:
+            if astray(y, mode & MODE_INF):
+                nan_found("forward", name, "", (y,), inputs, None, user_line())
+        finally:
+            cyg_mode = mode
+
+
 def _mode_bits(int mask, int bits):
     """Sets the bits of this thread's mode word under `mask`; returns what they were."""
     global cyg_mode

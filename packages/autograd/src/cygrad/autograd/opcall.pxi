@@ -277,6 +277,9 @@ cdef int mark_overwritten(Node n, Tensor y) except -1:
 cdef int compute_code(const OpInfo* o, Tensor a, Tensor b, Tensor c) except -1:
     """The dtype in which the kernel runs; RuntimeError where there is none."""
     cdef int code
+    if (a.flags & WRAPPED and cyg_mode & ~MODE_UNRECORDED and c is None and o.row[a.m.dtype] != NULL
+            and (b is None or (b.flags & WRAPPED and b.m.dtype == a.m.dtype))):
+        return a.m.dtype                 # numbers of a formula keep their digits, as on the fast paths, which a mode passes by
     if o.alike:
         code = common_code(o, a, b, c)
     else:

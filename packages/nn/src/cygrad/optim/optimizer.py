@@ -10,9 +10,9 @@ from copy import deepcopy
 from typing import Any
 
 from cygrad import Tensor, enable_grad
-from cygrad.autograd.strict_mode import is_strict_enabled
+from cygrad.autograd._core import _observe_write
 from cygrad.nn.parameter import clear_grad
-from cygrad.optim._strict import check_step
+from cygrad.optim._observed import after_step, before_step, observed, written
 from cygrad.utils.hooks import RemovableHandle
 
 __all__ = ["Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook", "required"]
@@ -69,7 +69,7 @@ def _with_hooks(step: Callable) -> Callable:
             or self._optimizer_step_post_hooks
             or _every_step_pre_hooks
             or _every_step_post_hooks
-            or is_strict_enabled()
+            or observed()
         ):
             return step(self, *args, **kwargs)
         for hook in [*_every_step_pre_hooks.values(), *self._optimizer_step_pre_hooks.values()]:
@@ -78,13 +78,12 @@ def _with_hooks(step: Callable) -> Callable:
                 if not (isinstance(answer, tuple) and len(answer) == 2):
                     raise RuntimeError(f"a step pre-hook must return None or (args, kwargs), got {answer!r}")
                 args, kwargs = answer
-        strictly = is_strict_enabled()
         closure = args[0] if args else kwargs.get("closure")
-        if strictly:
-            check_step(self, gradients=closure is None)
+        before_step(self, closure is not None)
         result = step(self, *args, **kwargs)
-        if strictly and closure is not None:
-            check_step(self, gradients=True)
+        after_step(self, closure is not None)
+        for write in written(self):
+            _observe_write(*write)
         for hook in [*self._optimizer_step_post_hooks.values(), *_every_step_post_hooks.values()]:
             hook(self, args, kwargs)
         return result

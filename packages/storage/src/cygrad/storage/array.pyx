@@ -398,6 +398,7 @@ cdef class Array:
         check_writable(self)
         copy_into(&self.m, &src.m)
         self.storage.version += 1
+        self.storage.last_op = 0
         return self
 
     def fill_(self, value):
@@ -405,6 +406,7 @@ cdef class Array:
         check_writable(self)
         fill_number(&self.m, value)
         self.storage.version += 1
+        self.storage.last_op = 0
         return self
 
     # ---- operations; those that are not pointwise are in cygrad.storage.functions

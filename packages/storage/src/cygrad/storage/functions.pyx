@@ -300,6 +300,7 @@ def index_put_(Array x not None, indices, Array value not None, bint accumulate=
     cdef list held = list(indices)
     index_put_into(&x.m, metas, open_indices(held, metas), &value.m, accumulate)
     x.storage.version += 1
+    x.storage.last_op = 0
     return x
 
 
@@ -325,6 +326,7 @@ def index_add_(Array x not None, dim, Array index not None, Array src not None):
     """Slices added in place."""
     index_add_into(&x.m, wrap_dim(dim, x.m.ndim), &index.m, &src.m)
     x.storage.version += 1
+    x.storage.last_op = 0
     return x
 
 
@@ -347,6 +349,7 @@ def scatter_(Array x not None, dim, Array index not None, Array src not None, bi
     else:
         scatter_into(&x.m, wrap_dim(dim, x.m.ndim), &index.m, &src.m)
     x.storage.version += 1
+    x.storage.last_op = 0
     return x
 
 
@@ -368,6 +371,7 @@ def uniform_(Array x not None, double low=0, double high=1, Generator generator=
     """Overwrite with uniform numbers of [low, high)."""
     uniform_into(&x.m, low, high, generator)
     x.storage.version += 1
+    x.storage.last_op = 0
     return x
 
 
@@ -375,6 +379,7 @@ def normal_(Array x not None, double mean=0, double std=1, Generator generator=N
     """Overwrite with normal numbers."""
     normal_into(&x.m, mean, std, generator)
     x.storage.version += 1
+    x.storage.last_op = 0
     return x
 
 
@@ -382,6 +387,7 @@ def random_(Array x not None, low, high, Generator generator=None):
     """Overwrite with integers of [low, high)."""
     random_into(&x.m, low, high, generator)
     x.storage.version += 1
+    x.storage.last_op = 0
     return x
 
 
@@ -389,6 +395,7 @@ def bernoulli_(Array x not None, double p=0.5, Generator generator=None):
     """Overwrite with ones of probability `p` and zeros."""
     bernoulli_into(&x.m, p, generator)
     x.storage.version += 1
+    x.storage.last_op = 0
     return x
 
 

@@ -446,6 +446,7 @@ cdef class Storage:
         if self.nbytes:
             memmove(self.ptr, source.ptr, self.nbytes)
         self.version += 1
+        self.last_op = 0
         return self
 
     def fill_(self, value):
@@ -526,6 +527,7 @@ cdef class Storage:
             storage_index(self, index, &i)
             self.ptr[i] = <char>byte
         self.version += 1
+        self.last_op = 0
 
     def __deepcopy__(self, memo):
         if id(self) not in memo:

@@ -1,4 +1,4 @@
-"""What strict mode asks of an optimizer that steps."""
+"""What strict mode and find_nan ask of an optimizer that steps."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from cygrad import Tensor
+from cygrad.autograd._core import _observed as observed
 from cygrad.autograd._core import _storage_owners
-from cygrad.autograd.strict_mode import forget_uses, refuse, refuse_missing
+from cygrad.autograd.strict_mode import forget_uses, is_strict_enabled, refuse, refuse_missing
 
 if TYPE_CHECKING:
     from cygrad.optim.optimizer import Optimizer
@@ -20,6 +21,24 @@ def _named(optimizer: Optimizer) -> list[tuple[str, Tensor]]:
         names = group.get("param_names") or [f"parameter {i} of group {g}" for i in range(len(group["params"]))]
         found += zip(names, group["params"], strict=True)
     return found
+
+
+def before_step(optimizer: Optimizer, closure: bool) -> None:
+    """Strict mode's checks; those of gradients wait for the closure."""
+    if is_strict_enabled():
+        check_step(optimizer, gradients=not closure)
+
+
+def after_step(optimizer: Optimizer, closure: bool) -> None:
+    """The checks that waited."""
+    if is_strict_enabled() and closure:
+        check_step(optimizer, gradients=True)
+
+
+def written(optimizer: Optimizer) -> list[tuple[str, Tensor, tuple[Tensor]]]:
+    """What find_nan looks at after a step."""
+    name = f"{type(optimizer).__name__}.step"
+    return [(name, p, (p.grad,)) for _, p in _named(optimizer) if p.grad is not None] if observed() else []
 
 
 def check_step(optimizer: Optimizer, gradients: bool) -> None:
