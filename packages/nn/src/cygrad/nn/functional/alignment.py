@@ -8,6 +8,7 @@ from typing import Any
 import cygrad
 from cygrad import Tensor
 from cygrad.autograd import Function
+from cygrad.autograd._core import whole_batch, with_room
 from cygrad.autograd.function import once_differentiable
 from cygrad.nn.functional.checks import reduction_of, require_tensor
 
@@ -106,23 +107,26 @@ def _labels(targets: Tensor, lengths: list[int], classes: int) -> Tensor:
     flat = flat[:, :longest]
     behind = cygrad.arange(longest) >= cygrad.tensor(lengths, dtype=cygrad.int64).view(-1, 1)
     flat = flat.masked_fill(behind, 0)
-    if flat.numel() and not (flat.min() >= 0 and flat.max() < classes):
-        raise RuntimeError(f"labels must be from 0 to {classes - 1}, got {int(flat.min())} to {int(flat.max())}")
+    seen = whole_batch(flat)
+    if seen.numel() and not (seen.min() >= 0 and seen.max() < classes):
+        raise RuntimeError(f"labels must be from 0 to {classes - 1}, got {int(seen.min())} to {int(seen.max())}")
     return flat
 
 
 class _Ctc(Function):
     """Sums over all alignments by the forward-backward algorithm; a row of states is blanks and labels in turn."""
 
+    generate_vmap_rule = True
+
     @staticmethod
     def forward(ctx: Any, lp: Tensor, labels: Tensor, ins: list[int], outs: list[int], blank: int) -> Tensor:
         batch, states = labels.shape[0], 2 * labels.shape[1] + 1
-        row = cygrad.full((batch, states), blank, dtype=cygrad.int64)
+        row = with_room(cygrad.full((batch, states), blank, dtype=cygrad.int64), labels)
         row[:, 1::2] = labels
         count = cygrad.tensor([2 * n + 1 for n in outs], dtype=cygrad.int64).view(-1, 1)
         beyond = cygrad.arange(states) >= count
         # From the label before last: not over a blank, nor between equal labels.
-        leaps = cygrad.zeros(batch, states, dtype=cygrad.bool)
+        leaps = with_room(cygrad.zeros(batch, states, dtype=cygrad.bool), row)
         leaps[:, 2:] = (row[:, 2:] != blank) & (row[:, 2:] != row[:, :-2])
         alphas = _forward(lp, row, beyond, leaps)
         ctx.save_for_backward(lp, row, leaps, alphas)
@@ -140,7 +144,7 @@ class _Ctc(Function):
     def backward(ctx: Any, grad: Tensor) -> tuple:
         lp, row, leaps, alphas = ctx.saved_tensors
         ins, outs = ctx.lengths
-        result = cygrad.zeros_like(lp)
+        result = with_room(cygrad.zeros_like(lp), lp, row, grad)
         for b in range(lp.shape[1]):
             steps, states = ins[b], 2 * outs[b] + 1
             if steps == 0:

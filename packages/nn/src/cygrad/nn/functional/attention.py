@@ -144,6 +144,8 @@ def _weights(query: Tensor, key: Tensor, mask: Tensor | None, first: int | None,
 class _Blocks(Function):
     """Attention in blocks of queries; the weights of a block are computed anew for its gradient."""
 
+    generate_vmap_rule = True
+
     @staticmethod
     def forward(
         ctx: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool, scale: float

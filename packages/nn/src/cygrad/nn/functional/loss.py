@@ -6,7 +6,7 @@ import math
 import warnings
 
 from cygrad import Tensor, full_like
-from cygrad.autograd._core import row_call
+from cygrad.autograd._core import anywhere, row_call
 from cygrad.autograd.strict_mode import is_strict_enabled, refuse
 from cygrad.nn.functional.activation import logsigmoid
 from cygrad.nn.functional.checks import reduced, reduction_of, require_tensor
@@ -387,7 +387,7 @@ def gaussian_nll_loss(
         if var < 0:
             raise ValueError(f"var has negative entry/entries: {var}")
         var = full_like(input, var, requires_grad=False)
-    elif (var < 0).any():
+    elif anywhere(var < 0):
         raise ValueError("var has negative entry/entries")
     if var.shape != input.shape:
         if input.shape[:-1] == var.shape:

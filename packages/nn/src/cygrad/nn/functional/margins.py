@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import cygrad
 from cygrad import Tensor
+from cygrad.autograd._core import whole_batch
 from cygrad.nn.functional.activation import logsigmoid
 from cygrad.nn.functional.checks import reduced, reduction_of, require_tensor
 
@@ -295,7 +296,8 @@ def multi_margin_loss(
     if weight is not None and tuple(weight.shape) != (classes,):
         raise RuntimeError(f"inconsistent weight size, expected {classes} but got {list(weight.shape)}")
     right = target.reshape(-1, 1)
-    if right.numel() and not (right.min() >= 0 and right.max() < classes):
+    seen = whole_batch(right)
+    if seen.numel() and not (seen.min() >= 0 and seen.max() < classes):
         raise RuntimeError(f"multi_margin_loss: target out of range: classes are 0 to {classes - 1}")
     lacks = (margin - scores.gather(1, right) + scores).clamp_min(0)
     lacks = lacks if p == 1 else lacks * lacks
@@ -336,7 +338,8 @@ def multilabel_margin_loss(
         raise RuntimeError(f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}")
     scores, labels = (x.reshape(1, -1) if x.dim() < 2 else x for x in (input, target))
     classes = scores.shape[1]
-    if labels.numel() and not (labels.min() >= -1 and labels.max() < classes):
+    seen = whole_batch(labels)
+    if seen.numel() and not (seen.min() >= -1 and seen.max() < classes):
         raise RuntimeError(f"argument #2 'target' is out of range: classes are 0 to {classes - 1}, -1 ends a row")
     used = (labels == -1).to(cygrad.int64).cumsum(1) == 0
     safe = labels.masked_fill(~used, 0)

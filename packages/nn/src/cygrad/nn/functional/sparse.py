@@ -7,6 +7,7 @@ from typing import Any
 import cygrad
 from cygrad import Tensor
 from cygrad.autograd import Function
+from cygrad.autograd._core import whole_batch, with_room
 from cygrad.nn.functional.checks import require_tensor
 
 __all__ = ["embedding", "embedding_bag", "one_hot"]
@@ -38,18 +39,22 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         if num_classes <= 0:
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
         return cygrad.zeros(*tensor.shape, num_classes, dtype=cygrad.int64)
-    if tensor.min() < 0:
-        raise RuntimeError(f"Class values must be non-negative, got {tensor.min().item()}.")
-    largest = int(tensor.max())
+    seen = whole_batch(tensor)
+    if seen.min() < 0:
+        raise RuntimeError(f"Class values must be non-negative, got {seen.min().item()}.")
+    largest = int(seen.max())
     if num_classes == -1:
         num_classes = largest + 1
     elif num_classes <= largest:
         raise RuntimeError(f"Class values must be smaller than num_classes, {num_classes}, got {largest}.")
-    return cygrad.zeros(*tensor.shape, num_classes, dtype=cygrad.int64).scatter_(-1, tensor.unsqueeze(-1), 1)
+    zeros = with_room(cygrad.zeros(*tensor.shape, num_classes, dtype=cygrad.int64), tensor)
+    return zeros.scatter_(-1, tensor.unsqueeze(-1), 1)
 
 
 class _Rows(Function):
     """Rows of a table whose gradients leave one row out, or are divided by how often a row was taken."""
+
+    generate_vmap_rule = True
 
     @staticmethod
     def forward(ctx: Any, weight: Tensor, index: Tensor, padding: int | None, by_frequency: bool) -> Tensor:
@@ -87,7 +92,8 @@ def _check(name: str, input: Tensor, weight: Tensor, padding_idx: int | None, sp
     if sparse:
         raise NotImplementedError(f"{name}: sparse gradients are not supported, leave sparse=False")
     rows = weight.shape[0]
-    if input.numel() and not (input.min() >= 0 and input.max() < rows):
+    seen = whole_batch(input)
+    if seen.numel() and not (seen.min() >= 0 and seen.max() < rows):
         raise IndexError(f"index out of range in self: there are rows 0 to {rows - 1}")
     if padding_idx is None:
         return None
@@ -272,18 +278,19 @@ def _starts(input: Tensor, offsets: Tensor | None, include_last_offset: bool) ->
             raise RuntimeError("include_last_offset: number of offsets should be at least 1")
         starts = starts[:-1]
     if starts.shape[0]:
-        if starts[0] != 0:
+        seen, given = whole_batch(starts), whole_batch(offsets)
+        if (seen[..., 0] != 0).any():
             raise RuntimeError(
                 "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. "
-                f"However, got {starts[0].item()}"
+                f"However, got {seen[..., 0].tolist()}"
             )
-        if offsets[-1] > input.shape[0]:
+        if (given[..., -1] > input.shape[0]).any():
             raise RuntimeError(
                 f"offsets[-1] can not be greater than input's length {input.shape[0]} but got offsets[-1] of "
-                f"{offsets[-1].item()}"
+                f"{given[..., -1].tolist()}"
             )
-        if (starts[1:] < starts[:-1]).any():
-            raise RuntimeError(f"offsets have to be in ascending order, got {offsets.tolist()}")
+        if (seen[..., 1:] < seen[..., :-1]).any():
+            raise RuntimeError(f"offsets have to be in ascending order, got {given.tolist()}")
     return starts
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import cygrad
 from cygrad import Tensor
+from cygrad.autograd._core import whole_batch
 from cygrad.nn.functional.checks import formatted, per_dimension, require_tensor
 
 __all__ = ["max_unpool1d", "max_unpool2d", "max_unpool3d"]
@@ -42,8 +43,9 @@ def _max_unpool(
         )
     sizes = _unpooled(input, kernel, steps, padding, output_size)
     places = math.prod(sizes)
-    if indices.numel() and not (indices.min() >= 0 and indices.max() < places):
-        wrong = int(indices.max() if indices.max() >= places else indices.min())
+    seen = whole_batch(indices)
+    if seen.numel() and not (seen.min() >= 0 and seen.max() < places):
+        wrong = int(seen.max() if seen.max() >= places else seen.min())
         raise RuntimeError(
             f"Found an invalid max index: {wrong} (output volumes are of size {'x'.join(map(str, sizes))})"
         )
