@@ -13,13 +13,16 @@ from translate import translate
 
 import cygrad
 
-# What vmap refuses, what draws or leaves numbers unset, and results whose shapes depend on values.
+# What vmap refuses (values that decide, buffers written by examples), what draws or leaves numbers unset, and results
+# whose shapes depend on values.
 NOT_COMPARED = {
     "allclose", "argwhere", "as_strided", "as_strided_copy", "as_strided_scatter", "bernoulli", "bincount", "cauchy",
     "combinations", "empty", "empty_like", "empty_permuted", "empty_strided", "equal", "exponential", "geometric",
-    "item", "linspace", "log_normal", "logspace", "masked_select", "multinomial", "narrow", "new_empty",
+    "index_put", "item", "linspace", "log_normal", "logspace", "masked_select", "multinomial", "narrow", "new_empty",
     "new_empty_strided", "nn.functional.alpha_dropout", "nn.functional.dropout", "nn.functional.dropout2d",
-    "nn.functional.dropout3d", "nn.functional.feature_alpha_dropout", "nonzero", "nonzero_static", "normal",
+    "nn.functional.dropout3d", "nn.functional.feature_alpha_dropout", "nn.functional.batch_norm",
+    "nn.functional.ctc_loss", "nn.functional.embedding", "nn.functional.instance_norm", "nn.functional.rrelu",
+    "nn.functional.scaled_dot_product_attention", "nonzero", "nonzero_static", "normal",
     "rand_like", "randint", "randint_like", "randn", "randn_like", "resize_", "resize_as_", "split", "tensor_split",
     "uniform", "unique", "unique_consecutive",
 }  # fmt: skip

@@ -107,12 +107,13 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False):
         no_bool(input, "nanmedian")
         with no_grad():
             flat = input.detach().reshape(-1)
-            if _core.is_batched(input) and flat.shape[0]:
-                return Median.apply(input, nanmedian(flat, 0)[0])
-            if input.is_floating_point():
-                flat = flat[_core.logical_not(_core.isnan(flat))]
-            n = flat.shape[0]
-            value = _core.kthvalue(flat, (n + 1) // 2)[0] if n else nothing(input)
+            if _core.is_batched(input) and flat.shape[0]:      # how many are NaN differs between the examples
+                value = nanmedian(flat, 0)[0]
+            else:
+                if input.is_floating_point():
+                    flat = flat[_core.logical_not(_core.isnan(flat))]
+                n = flat.shape[0]
+                value = _core.kthvalue(flat, (n + 1) // 2)[0] if n else nothing(input)
         return Median.apply(input, value) if input.numel() else value
     dim = line_of(input, dim, "nanmedian")
     no_bool(input, "nanmedian")

@@ -368,6 +368,10 @@ def rrelu(
         return leaky_relu(input, (lower + upper) / 2, inplace)
     shares = ones_like(input, memory_format=contiguous_format, requires_grad=False)
     fall = input.detach() <= 0
+    if _core.innermost_level() is not None:      # how many are drawn must not depend on the example
+        drawn = _core.room_to_draw(shares, "rrelu").uniform_(lower, upper)
+        shares = cygrad.where(fall, drawn, shares)
+        return input.mul_(shares) if inplace else input * shares
     # One double for each element that needs one, in row-major order: PyTorch's numbers from the same seed.
     drawn = empty(int(fall.sum()), dtype=float64).uniform_(lower, upper)
     shares[fall] = drawn.to(input.dtype)

@@ -6,7 +6,7 @@ import math
 import warnings
 
 from cygrad import Tensor, full_like
-from cygrad.autograd._core import anywhere, row_call
+from cygrad.autograd._core import anywhere, row_call, whole_batch
 from cygrad.autograd.strict_mode import is_strict_enabled, refuse
 from cygrad.nn.functional.activation import logsigmoid
 from cygrad.nn.functional.checks import reduced, reduction_of, require_tensor
@@ -209,7 +209,8 @@ def binary_cross_entropy(
     if input.dtype != target.dtype:
         raise RuntimeError(f"binary_cross_entropy: the input is {input.dtype}, the target {target.dtype}")
     for name, values in (("input", input), ("target", target)):
-        if values.numel() and not (values.detach().amin() >= 0 and values.detach().amax() <= 1):
+        values = whole_batch(values)
+        if values.numel() and not (values.amin() >= 0 and values.amax() <= 1):
             raise RuntimeError(f"all elements of {name} should be between 0 and 1")
     losses = row_call("binary_cross_entropy", (input, target))
     return reduced(losses if weight is None else losses * weight.expand(losses.shape), reduction)

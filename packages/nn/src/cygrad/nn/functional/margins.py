@@ -303,7 +303,7 @@ def multi_margin_loss(
     lacks = lacks if p == 1 else lacks * lacks
     if weight is not None:
         lacks = lacks * weight[right]
-    own = cygrad.zeros_like(scores, dtype=cygrad.bool, requires_grad=False).scatter_(1, right, True)
+    own = cygrad.zeros_like(scores, dtype=cygrad.bool, requires_grad=False).scatter(1, right, True)
     losses = lacks.masked_fill(own, 0).sum(1) / classes
     return reduced(losses if input.dim() == 2 else losses.squeeze(0), reduction)
 
