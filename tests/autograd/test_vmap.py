@@ -425,6 +425,18 @@ def test_batched_gradients_of_several(torch, x):
     assert torch.allclose(got[1], weights[0] * a) and got[2] is None
 
 
+def test_rows_of_a_gradient_through_a_vmap_that_ended(torch, vmap, x):
+    """The running level is inside of the ended one, whose examples its gradients enter again."""
+    d, w = x.clone().requires_grad_(), x[1].clone().requires_grad_()
+    outer = vmap(vmap(lambda a, b: (a * b).sin(), (0, 0)), (0, None))(d, w)
+    weights = torch.randn(5, 3, 4, dtype=x.dtype)
+    options = {"retain_graph": True}
+    rows = vmap(lambda v: torch.autograd.grad(outer, (d, w), v, **options))(weights)
+    each = [torch.autograd.grad(outer, (d, w), v, **options) for v in weights]
+    for k in range(2):
+        assert torch.allclose(rows[k], torch.stack([e[k] for e in each]))
+
+
 def test_backward_inside_is_refused(torch, vmap, x):
     w = torch.ones(4, dtype=x.dtype, requires_grad=True)
     with pytest.raises(RuntimeError, match="backward"):

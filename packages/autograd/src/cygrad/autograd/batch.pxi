@@ -374,16 +374,19 @@ cdef Tensor op_batch_in(Tensor x, Level level, int64_t dim):
     cdef Tensor y = tensor_new(), shown = tensor_new()
     cdef Batch b, own
     cdef Node n
-    cdef int i
+    cdef int i, at
     dim = wrap_dim(dim, x.m.ndim)
     if x.m.sizes[dim] != level.size:
         raise RuntimeError(f"vmap: dimension {dim} has size {x.m.sizes[dim]}, but there are {level.size} examples")
     own = batch_of(x) if x.flags & BATCHED else None
-    b = batch_with((*(own.levels if own is not None else ()), level))
+    at = 0
+    while own is not None and at < own.n and (<Level>own.levels[at]).id < level.id:
+        at += 1                              # before levels inside of it: a gradient may come back to one that has ended
+    b = batch_with((*own.levels[:at], level, *own.levels[at:]) if own is not None else (level,))
     if own is not None:
         for i in range(own.n):
-            b.steps[i] = own.steps[i]
-    b.steps[b.n - 1] = x.m.strides[dim] * ITEMSIZE[x.m.dtype]
+            b.steps[i if i < at else i + 1] = own.steps[i]
+    b.steps[at] = x.m.strides[dim] * ITEMSIZE[x.m.dtype]
     view_select(&y.m, &x.m, dim, 0) if level.size else view_without(&y.m, &x.m, dim)
     view_begin(y, x)
     set_batch(y, b)
