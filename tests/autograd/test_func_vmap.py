@@ -93,6 +93,15 @@ def test_gradients_of_what_examples_share():
     assert close(func.jacrev(func.jacfwd(total))(W), func.jacfwd(func.grad(total))(W))
 
 
+@pytest.mark.parametrize("out", [0, 1])
+def test_backward_of_a_batch_through_a_vmap_that_ended(out):
+    x = X[0].clone().requires_grad_()
+    y = func.vmap(lambda v: v * x.sin(), out_dims=out)(V)
+    u = cygrad.eye(6, dtype=x.dtype).reshape(6, *y.shape)
+    back = lambda u: cygrad.autograd.grad(y, x, u, retain_graph=True)[0]  # noqa: E731
+    assert close(func.vmap(back)(u), looped(back, u))
+
+
 def test_linearize_and_vmap():
     _, moved = func.linearize(smooth, X[0])
     assert close(func.vmap(moved)(V), looped(moved, V))

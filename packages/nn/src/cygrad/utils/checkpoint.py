@@ -186,6 +186,10 @@ class _KeepInputs(Function):
     def backward(ctx, grad):
         raise AssertionError("the node that keeps the inputs of a checkpoint has no backward")
 
+    @staticmethod
+    def jvp(ctx, *tangents):
+        return None
+
 
 def _without_reentry(function, args, kwargs, preserve, context_fn, compare, debug, early_stop):
     forward_context, again_context = context_fn()

@@ -77,6 +77,10 @@ class BackwardHookFunction(Function):
     def backward(ctx, *grads):
         return None, *ctx.callback(grads)
 
+    @staticmethod
+    def jvp(ctx, _, *tangents):
+        return tangents
+
 
 class BackwardHook:
     """One call of a module, framed so that its backward hooks see the gradients of all outputs and all inputs.

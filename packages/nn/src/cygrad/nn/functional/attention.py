@@ -145,6 +145,7 @@ class _Blocks(Function):
     """Attention in blocks of queries; the weights of a block are computed anew for its gradient."""
 
     generate_vmap_rule = True
+    _transposed = True
 
     @staticmethod
     def forward(

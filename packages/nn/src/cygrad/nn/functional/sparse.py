@@ -59,6 +59,7 @@ class _Rows(Function):
     @staticmethod
     def forward(ctx: Any, weight: Tensor, index: Tensor, padding: int | None, by_frequency: bool) -> Tensor:
         ctx.save_for_backward(index)
+        ctx.save_for_forward(index)
         ctx.rows, ctx.padding, ctx.by_frequency = weight.shape[0], padding, by_frequency
         return weight.index_select(0, index)
 
@@ -72,6 +73,11 @@ class _Rows(Function):
             grad = grad.masked_fill((index == ctx.padding).unsqueeze(-1), 0)
         zeros = cygrad.zeros(ctx.rows, grad.shape[-1], dtype=grad.dtype)
         return zeros.index_add(0, index, grad), None, None, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor, *_: None) -> Tensor:
+        (index,) = ctx.saved_tensors
+        return tangent.index_select(0, index)
 
 
 def _rows(weight: Tensor, index: Tensor, padding: int | None, by_frequency: bool) -> Tensor:
