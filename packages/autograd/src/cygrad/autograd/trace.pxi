@@ -27,10 +27,6 @@ def _keep_lines(int change):
     keeping_lines += change
 
 
-def _keeps_lines():
-    return keeping_lines != 0
-
-
 cdef bint own_frame(object frame):
     name = frame.f_globals.get("__name__")
     return type(name) is str and (name == "cygrad" or name.startswith("cygrad."))
