@@ -487,6 +487,24 @@ def test_a_long_chain_dropped_during_backward(run_child):
     assert out.split() == ["100001.0", "collected"]
 
 
+def test_a_long_chain_that_was_looked_at(run_child):
+    """Nodes get their own class when somebody sees them; chains of such nodes are freed without recursion too."""
+    out = run_child("""
+        import gc
+        gc.disable()
+        x = torch.ones(1, requires_grad=True)
+        y = x
+        for i in range(300_000):
+            y = y + x if i % 3 else y * 1.0
+            if i % 2:
+                y.grad_fn
+        y.sum().backward(retain_graph=True)
+        del y
+        print(x.grad.item())
+        """)
+    assert out == "200001.0"
+
+
 def test_depth_is_not_bounded_by_the_recursion_limit(run_child):
     """Python's recursion limit plays no part."""
     out = run_child("""

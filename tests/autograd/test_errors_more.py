@@ -330,7 +330,8 @@ def test_the_least_integer_over_minus_one(beyond_pytorch, torch):
 
 JUNK = {"str": "x", "bytes": b"x", "dict": {}, "set": {1}, "object": object(), "ellipsis": ..., "slice": slice(None)}
 NO_TENSORS = {"empty_cache", "from_file", "get_default_dtype", "get_num_threads", "get_rng_state", "initial_seed",
-              "is_grad_enabled", "is_tensor", "seed"}
+              "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_grad_enabled", "is_inference_mode_enabled",
+              "is_tensor", "seed"}
 
 
 def public_functions(module):

@@ -63,6 +63,10 @@ def test_node_is_the_class_of_all(torch, leaf):
     x = leaf(1.0)
     Node = torch.autograd.graph.Node
     y = x * 2
+    assert type(y.grad_fn).__name__ == "MulBackward0" and type(y.grad_fn) is type((x * 3).grad_fn)
+    assert type(y.grad_fn.next_functions[0][0]).__name__ == "AccumulateGrad"
+    with pytest.raises(TypeError):
+        type(y.grad_fn)()
     assert isinstance(y.grad_fn, Node) and isinstance(y.grad_fn.next_functions[0][0], Node)
     assert y.grad_fn.metadata == {} and y.grad_fn.metadata is y.grad_fn.metadata
 

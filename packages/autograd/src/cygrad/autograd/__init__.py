@@ -100,7 +100,7 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     outputs = _sequence(outputs, "outputs")
     inputs = _sequence(inputs, "inputs")
     if not inputs:
-        raise RuntimeError("`inputs` of grad() cannot be empty: name at least one tensor")
+        raise RuntimeError("`inputs` argument to `grad()` cannot be empty: name at least one tensor")
     weights = _gradients(grad_outputs, outputs, "grad_outputs")
     if is_grads_batched:
         result = _batched_gradients(outputs, inputs, weights, retain_graph, create_graph, bool(allow_unused))
@@ -110,7 +110,7 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
         from ._core import zeros_like
 
         pairs = zip(result, inputs, strict=True)
-        result = tuple(zeros_like(x, requires_grad=True) if g is None else g for g, x in pairs)
+        result = tuple(zeros_like(x, requires_grad=bool(create_graph)) if g is None else g for g, x in pairs)
     return result
 
 

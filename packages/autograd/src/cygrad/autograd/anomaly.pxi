@@ -39,7 +39,7 @@ cdef int note_origin(Node n) except -1:
         notes = node_hooks(n).metadata
         notes["traceback_"] = traceback.format_stack()
         if cyg_pass != NULL and (<Pass>cyg_pass).running != NULL:
-            notes["parent_"] = <Node>(<Pass>cyg_pass).running
+            notes["parent_"] = shown(<Node>(<Pass>cyg_pass).running)
     return 0
 
 

@@ -19,13 +19,17 @@ cdef Tensor first_gradient(Tensor t, object g, int i, bint create):
             raise RuntimeError(f"grad can be implicitly created only for scalar outputs, but output {i} has shape {list(shape_tuple(&t.m))}: "
                                "pass gradient= (grad_outputs=) of that shape")
         if not is_float(t.m.dtype):
-            raise RuntimeError(f"grad can be computed only for real scalar outputs but got {dtype_object(t.m.dtype)}")
+            raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {dtype_object(t.m.dtype)}")
         return ones_same(t)
     if not isinstance(g, Tensor):
         raise TypeError(f"gradients can be either Tensors or None, but got {kind_of(g)}")
     if not meta_same_shape(&(<Tensor>g).m, &t.m):
         raise RuntimeError(f"Mismatch in shape: grad_output[{i}] has a shape of {shape_tuple(&(<Tensor>g).m)} and output[{i}] has a shape of "
                            f"{shape_tuple(&t.m)}.")
+    if KIND_COMPLEX in (category((<Tensor>g).m.dtype), category(t.m.dtype)) and (<Tensor>g).m.dtype != t.m.dtype:
+        raise RuntimeError(f"For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
+                           f"grad_output[{i}] has a dtype of {dtype_object((<Tensor>g).m.dtype)} and output[{i}] has a dtype of "
+                           f"{dtype_object(t.m.dtype)}.")
     if (<Tensor>g).m.dtype != t.m.dtype:
         return op_cast(<Tensor>g, t.m.dtype)
     return <Tensor>g
@@ -120,7 +124,7 @@ cdef int backward_call(list tensors, list grads, object retain, object create, o
         return 0
     wanted_inputs = [inputs] if isinstance(inputs, Tensor) or hasattr(inputs, "node") else list(inputs)
     if not wanted_inputs:
-        raise RuntimeError("'inputs' argument to backward cannot be empty.")
+        raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
     roots = root_list(tensors, grads, on)
     grads.clear()
     targets = input_list(wanted_inputs)

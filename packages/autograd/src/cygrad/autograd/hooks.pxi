@@ -183,4 +183,4 @@ def edge_of(Tensor tensor not None):
     if not needs(tensor):
         raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
     target, nr, leaf = target_of(tensor)
-    return (accumulate_node(<Tensor>target), 0) if leaf else (target, nr)
+    return (shown(accumulate_node(<Tensor>target)), 0) if leaf else (shown(target), nr)

@@ -12,6 +12,11 @@ cdef extern from *:
         ((PyTypeObject*)type)->tp_vectorcall = NULL;      /* Cython's would pass it by */
         PyType_Modified((PyTypeObject*)type);
     }
+    #define cyg_is_plain(node, cls) (Py_TYPE(node) == (PyTypeObject*)(cls))
+    static void cyg_set_type(PyObject* node, PyObject* cls) {
+        Py_INCREF(cls);                                    /* instances own their class, where it was made at run time */
+        Py_SET_TYPE(node, (PyTypeObject*)cls);
+    }
     static PyObject* cyg_no_new(PyObject* type, PyObject* args, PyObject* kwargs) {
         (void)args; (void)kwargs;
         return PyErr_Format(PyExc_TypeError, "%.200s objects are made by cygrad itself, they cannot be constructed",
@@ -19,6 +24,8 @@ cdef extern from *:
     }
     """
     ctypedef object (*New "cyg_new")(object, PyObject*, PyObject*)
+    bint cyg_is_plain(object node, object cls) noexcept
+    void cyg_set_type(object node, object cls) noexcept
     New cyg_new_of(object type) noexcept
     void cyg_set_new(object type, New made) noexcept
     New cyg_no_new
@@ -109,7 +116,7 @@ cdef class Node:
         out = []
         for i in range(self.n_edges):
             e = edge(self, i, &nr, &leaf)
-            out.append((None, 0) if e is None else (accumulate_node(<Tensor>e), 0) if leaf else (e, nr))
+            out.append((None, 0) if e is None else (shown(accumulate_node(<Tensor>e)), 0) if leaf else (shown(e), nr))
         return tuple(out)
 
     @property
@@ -180,6 +187,21 @@ RELEASED = (
     "Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed). "
     "Saved values of the graph are freed by .backward() or autograd.grad(). "
     "Specify retain_graph=True if you need to backward through the graph a second time.")
+
+
+cdef dict node_classes = {}        # name -> the class that nodes of this name have when somebody looks at them
+
+
+cdef Node shown(Node n):
+    """n for users: its class is one of its own name, as PyTorch's nodes have. Nobody looks at most nodes, so they get it here."""
+    if n is not None and cyg_is_plain(n, Node):
+        name = node_name(n)
+        cls = node_classes.get(name)
+        if cls is None:
+            cls = node_classes[name] = type(name, (Node,), {"__slots__": (), "__doc__": Node.__doc__, "__module__": "builtins"})
+            cyg_set_new(cls, cyg_no_new)
+        cyg_set_type(n, cls)
+    return n
 
 
 cdef str node_name(Node n):
