@@ -23,8 +23,8 @@ NOT_COMPARED = {
     "nn.functional.dropout3d", "nn.functional.feature_alpha_dropout", "nn.functional.batch_norm",
     "nn.functional.ctc_loss", "nn.functional.embedding", "nn.functional.instance_norm", "nn.functional.rrelu",
     "nn.functional.scaled_dot_product_attention", "nonzero", "nonzero_static", "normal",
-    "rand_like", "randint", "randint_like", "randn", "randn_like", "resize_", "resize_as_", "split", "svd_lowrank", "pca_lowrank",
-    "tensor_split", "uniform", "unique", "unique_consecutive",
+    "rand_like", "randint", "randint_like", "randn", "randn_like", "resize_", "resize_as_", "split",
+    "pca_lowrank", "svd_lowrank", "tensor_split", "uniform", "unique", "unique_consecutive",
 }  # fmt: skip
 
 

@@ -171,7 +171,7 @@ def renorm(input: Tensor, p, dim: int, maxnorm) -> Tensor:
     others = [d for d in range(input.dim()) if d != dim]
     wide = dtypes["float32"] if input.dtype in _HALVES else None
     norm = _core.norm(input, p, others, True, dtype=wide)
-    if input.requires_grad and _core.anywhere(norm.isnan()):      # a slice that is not scaled has nothing to do with its norm
+    if input.requires_grad and _core.anywhere(norm.isnan()):  # a slice that is not scaled does without its norm
         norm = _core.norm(_core.where(norm.detach() > maxnorm, input, 0), p, others, True, dtype=wide)
     scale = _core.where(norm > maxnorm, maxnorm / (norm + 1e-7), _core.ones_like(norm))
     return input.contiguous() * scale.to(input.dtype)
