@@ -11,7 +11,6 @@ cdef enum:                     # Tensor.flags
     REQUIRES_GRAD = 1
     RETAINS_GRAD = 2           # .grad of this non-leaf is kept
     WRAPPED = 4                # made from a Python number: weak in type promotion
-    UNCOUNTED = 8              # an alias made by .data: its writes do not count as changes
     HAS_HOOKS = 16             # extra holds hooks
     WIDE = 32                  # an integer that the other operand's dtype does not hold: the comparison runs in this one's
     TRUTH = 128                # made from a Python bool

@@ -179,7 +179,6 @@ cdef Tensor front(Tensor x, Batch over, int rank):
     memcpy(strides + k + pad, x.m.strides, x.m.ndim * sizeof(int64_t))
     meta_strided(&y.m, k + pad + x.m.ndim, sizes, strides, x.m.dtype, x.m.data)
     adopt(y, x.mem)
-    y.flags = x.flags & UNCOUNTED
     return y
 
 
@@ -193,7 +192,6 @@ cdef Tensor under(Tensor y, Batch over, int drop):
         b.steps[i] = y.m.strides[i] * ITEMSIZE[y.m.dtype]
     meta_strided(&z.m, y.m.ndim - k - drop, y.m.sizes + k, y.m.strides + k, y.m.dtype, y.m.data)
     adopt(z, y.mem)
-    z.flags = y.flags & UNCOUNTED
     set_batch(z, b)
     return z
 
@@ -243,7 +241,6 @@ cdef Tensor example(Tensor x, Batch over, int64_t number):
     y = tensor_new()
     meta_strided(&y.m, x.m.ndim, x.m.sizes, x.m.strides, x.m.dtype, x.m.data + shift)
     adopt(y, x.mem)
-    y.flags = x.flags & UNCOUNTED
     return y
 
 
@@ -445,7 +442,6 @@ cdef Tensor op_batch_out(Tensor x, Level level, int64_t dim):
             j += 1
     meta_strided(&y.m, nd, sizes, strides, x.m.dtype, x.m.data)
     adopt(y, x.mem)
-    y.flags = x.flags & UNCOUNTED
     if own is not None and own.n > (at >= 0):
         rest = batch_with(own.levels[:at] + own.levels[at + 1:] if at >= 0 else own.levels)
         j = 0

@@ -334,7 +334,7 @@ cdef object joined(Tensor y, object out, list parts):
     if isinstance(out, Tensor) and not storable(y.m.dtype, (<Tensor>out).m.dtype):
         raise TypeError(f"cat(): input types can't be cast to the desired output type {dtype_word((<Tensor>out).m.dtype)}")
     for x in parts if isinstance(out, Tensor) else ():
-        if (<Tensor>x).mem is (<Tensor>out).mem and out.numel() and reach(&(<Tensor>x).m, &(<Tensor>out).m):
+        if (<Tensor>x).mem.ptr == (<Tensor>out).mem.ptr and out.numel() and reach(&(<Tensor>x).m, &(<Tensor>out).m):
             raise RuntimeError("unsupported operation: some elements of the input tensor and the written-to tensor refer to a "
                                "single memory location. Please clone() the tensor before performing the operation.")
     return finish(y, out)

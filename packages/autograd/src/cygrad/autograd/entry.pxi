@@ -62,7 +62,13 @@ cdef tuple target_of(Tensor t):
     return (t.fn, t.out_nr, False) if made_by(t) is not None else (t, 0, True)
 
 
+cdef bint is_target(Tensor t) except -1:
+    """Whether a gradient can arrive at t. A view made under no_grad of a leaf requires grad, but leads nowhere."""
+    return needs(t) and (made_by(t) is not None or t.flags & REQUIRES_GRAD != 0)
+
+
 cdef list root_list(list tensors, list grads, bint create):
+    """(target, output number, is leaf, gradient) of each; wrong gradients are told before tensors that need none."""
     cdef list roots = []
     cdef Tensor t
     for i, x in enumerate(tensors):
@@ -71,9 +77,14 @@ cdef list root_list(list tensors, list grads, bint create):
             roots.append((*target, first_gradient(stand_in(target[0], target[1], target[2]), grads[i], i, create)))
             continue
         t = <Tensor>x
-        if not needs(t):
+        roots.append(first_gradient(t, grads[i], i, create) if needs(t) or grads[i] is not None else None)
+    for i, x in enumerate(tensors):
+        if not isinstance(x, Tensor):
+            continue
+        t = <Tensor>x
+        if not is_target(t):
             raise RuntimeError(f"element {i} of tensors does not require grad and does not have a grad_fn")
-        roots.append((*target_of(t), first_gradient(t, grads[i], i, create)))
+        roots[i] = (*target_of(t), roots[i])
     return roots
 
 
@@ -144,8 +155,8 @@ def run_grad(outputs, inputs, grads, retain_graph, create_graph, bint allow_unus
     """The gradients of `inputs`, as a tuple. See `autograd.grad`."""
     cdef bint on = bool(create_graph)
     cdef bint keep = on if retain_graph is None else bool(retain_graph)
-    cdef list edges = input_list(inputs)
     cdef list roots = root_list(list(outputs), list(grads), on)
+    cdef list edges = input_list(inputs)
     cdef list found = run_pass(roots, keep, on, edges, False)
     for i, g in enumerate(found):
         if g is None and not allow_unused:
@@ -159,6 +170,20 @@ cdef extern from "Python.h":
     ctypedef struct CType "PyTypeObject":
         PyObject* tp_dict
     void PyType_Modified(CType* kind)
+
+
+def own(result):
+    """For compositions: the result, which is no view of what nobody else can reach. A tuple of results: each of them."""
+    cdef Tensor y
+    if isinstance(result, tuple):
+        for one in <tuple>result:
+            own(one)
+    elif isinstance(result, Tensor):
+        y = <Tensor>result
+        if y.base is not None and (<PyObject*>y.base).ob_refcnt == 1 and y.view_version == y.mem.version:
+            y.base = None
+            y.creation = VIEW_PLAIN
+    return result
 
 
 def add_methods(dict methods):

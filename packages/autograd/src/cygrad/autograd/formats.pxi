@@ -224,11 +224,23 @@ cdef Tensor become(Tensor x, object view):
     adopt(x, y.mem)
     if y.flags & BATCHED:
         inherit(x, y)
+    bump(x, OP_AS_STRIDED)
+    x.view_version = x.mem.version
     if needs(y) and y.fn is not None:
-        replace_history(y.fn, x)
+        replace_history(numbered(y, 1).fn, x)
     if owner:
         share_tangents(x, y)
     return x
+
+
+cdef int move_to(Tensor x, Tensor y, uint32_t version) except -1:
+    """x over the memory of y, in place, with a version counter of its own."""
+    cdef Storage memory = storage_alias(y.mem)
+    cdef Tensor shown = alias_of(y)          # y may be x itself
+    memory.version = version
+    tensor_strip(x)
+    meta_like(&x.m, &shown.m)
+    return adopt(x, memory)
 
 
 cdef Tensor reinterpreted(Tensor x, int code):
@@ -260,7 +272,6 @@ cdef Tensor reinterpreted(Tensor x, int code):
                                f"as {dtype_object(code)} (different element sizes), but got {(x.m.data - x.mem.ptr) // old}")
         d.v[last] = x.m.sizes[last] * old // new
     adopt(y, x.mem)
-    y.flags = x.flags & UNCOUNTED
     meta_strided(&y.m, d.n, d.v, s.v, code, x.m.data)
     if x.flags & BATCHED:
         inherit(y, x)
@@ -272,8 +283,10 @@ cdef Tensor put_over(Tensor x, object source, object storage_offset, object size
     cdef Tensor whole = tensor_new(), y
     cdef Storage memory
     cdef int64_t n = 0
-    if needs(x):
-        raise RuntimeError("set_(): a tensor that requires grad cannot be put over other memory; use detach() first")
+    check_history(x, needs(x))
+    if x.fn is not None:
+        raise RuntimeError(f"set_(): a tensor with a history cannot be put over other memory, this one was made by {node_name(x.fn)}; "
+                           "use detach() first")
     if x.flags & BATCHED or (isinstance(source, Tensor) and (<Tensor>source).flags & BATCHED):
         raise RuntimeError("set_(): vmap: a batched tensor cannot be put over other memory")
     if isinstance(source, Tensor):
@@ -295,8 +308,6 @@ cdef Tensor put_over(Tensor x, object source, object storage_offset, object size
             if stride is None:
                 stride = empty(size, dtype=dtype_object(BOOL)).stride()
             y = as_strided(whole, size, stride, storage_offset)
-    tensor_strip(x)
-    meta_like(&x.m, &y.m)
-    adopt(x, y.mem)
+    move_to(x, y, x.mem.version + 1)
     x.base = None
     return x

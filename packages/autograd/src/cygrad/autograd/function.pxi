@@ -285,6 +285,8 @@ cdef int check_dirty(FunctionCtx c, tuple outputs, set inputs, bint recorded) ex
     cdef Tensor t
     returned = {id(o) for o in outputs}
     for t in c.dirty or ():
+        bump(t, named_write(f"the custom Function {c.owner.__name__}"))      # forward wrote, whatever else is wrong
+    for t in c.dirty or ():
         if id(t) not in returned:
             raise RuntimeError(f"{c.owner.__name__}: Some elements marked as dirty during the forward method were not returned as output. "
                                "The inputs that are modified inplace must all be outputs of the Function.")
@@ -297,8 +299,6 @@ cdef int check_dirty(FunctionCtx c, tuple outputs, set inputs, bint recorded) ex
             import warnings
             warnings.warn(f"{c.owner.__name__}: ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have "
                           "been mutated should be passed to ctx.mark_dirty().", UserWarning)
-    for t in c.dirty or ():
-        bump(t, named_write(f"the custom Function {c.owner.__name__}"))
     return 0
 
 
@@ -313,7 +313,8 @@ cdef tuple wrap_outputs(FunctionCtx c, tuple args, tuple outputs, bint recorded)
     check_dirty(c, outputs, inputs, recorded)
     if not recorded:
         returned = inputs - dirty            # inputs that forward returned as they are: the caller gets another tensor
-        return tuple([returned_input(<Tensor>o) if id(o) in returned else o for o in outputs])
+        return tuple([returned_input(<Tensor>o) if id(o) in returned else alias_of(<Tensor>o) if id(o) in dirty and needs(<Tensor>o) else o
+                      for o in outputs])
     c.seq = node_seq
     node_seq += 1
     if keeping_lines:

@@ -251,7 +251,7 @@ cdef int set_item(Tensor x, object key, object value) except -1:
     else:
         v = drop_leading_ones(<Tensor>value)
     if not tensors:
-        copy_in(y, v)
+        copy_in(y, v, OP_COPY if v.m.ndim else OP_FILL)
         return 0
     put_in(y, tensors, value_of_mask(x, key, v), False)
     return 0
@@ -310,6 +310,8 @@ cdef int fill_in(Tensor x, object value, bint shared) except -1:
 cdef int bw_fill(Node n, Tensor g) except -1:
     if wanted(n, 0):
         pass_grad(n, 0, zeros_same(g))
+    if n.n_edges > 1 and wanted(n, 1):
+        pass_grad(n, 1, g)
     return 0
 
 

@@ -278,6 +278,8 @@ cdef int plain_edge(Node n, int k, Tensor t) except -1:
         view_refresh(t)
     if t.fn is not None:
         return put_edge(n, k, t.fn, t.out_nr, False)
+    if not t.flags & REQUIRES_GRAD:          # a view made under no_grad, of a leaf
+        return put_edge(n, k, None, 0, False)
     if cyg_mode & MODE_STRICT:
         note_used(t)
     return put_edge(n, k, t, 0, True)
@@ -350,7 +352,6 @@ cdef Tensor alias_of(Tensor t):
     cdef Tensor y = tensor_new()
     meta_like(&y.m, &t.m)
     adopt(y, t.mem)
-    y.flags = t.flags & UNCOUNTED
     if t.flags & BATCHED:
         inherit(y, t)
     return y
@@ -386,7 +387,7 @@ cdef Tensor unpack(Node n, int slot):
         if n.x is not None and n.x.packed is not None and slot in n.x.packed:
             return unpack_packed(n, slot)
         raise SystemError(f"{node_name(n)}: slot {slot} was not saved")
-    if t.mem.version != n.ver[slot] and not t.flags & UNCOUNTED:
+    if t.mem.version != n.ver[slot]:
         raise_changed(n, "its result, " if slot == SLOT_OUT else f"its input {slot}, ", t, n.ver[slot])
     if slot == SLOT_OUT and recording() and not is_integral(t.m.dtype) and n.dual != INPUTS_ONLY:
         y = alias_of(t)                  # re-attached, so that a second derivative flows through the output

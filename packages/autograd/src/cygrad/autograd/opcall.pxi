@@ -6,6 +6,21 @@ cdef inline Tensor tensor_new():
     return Tensor.__new__(Tensor)
 
 
+cdef Storage storage_root(Storage s):
+    """The storage that owns the memory of s."""
+    if isinstance(s.owner, Storage) and (<Storage>s.owner).ptr == s.ptr and (<Storage>s.owner).nbytes == s.nbytes:
+        return <Storage>s.owner
+    return s
+
+
+cdef Storage storage_alias(Storage s):
+    """The same memory under a version counter of its own: what .data gives."""
+    cdef Storage root = storage_root(s)
+    cdef Storage y = storage_borrow(root.ptr, root.nbytes, root, root.readonly)
+    y.origin = root.origin
+    return y
+
+
 cdef inline int adopt(Tensor y, Storage s) except -1:
     """y, whose Meta is filled, lives in s. Nothing else may set y.mem: here a sizes block gets its owner."""
     y.mem = s
@@ -263,8 +278,6 @@ cdef int record(const OpInfo* o, Tensor y, Tensor a, Tensor b, Tensor c, const d
 
 cdef int mark_overwritten(Node n, Tensor y) except -1:
     """Inputs saved by the node that wrote y count as changed by that write where they lie in y's memory. (y itself was copied.)"""
-    if y.flags & UNCOUNTED:
-        return 0
     if n.s0 is not None and n.s0.mem is y.mem:
         n.ver[0] -= 1
     if n.s1 is not None and n.s1.mem is y.mem:
@@ -348,11 +361,15 @@ cdef inline bint same_place(const Meta* a, const Meta* b) noexcept:
 cdef Tensor pointwise(int op, int nin, Tensor a, Tensor b, Tensor c, const double* attr, Tensor target):
     """The general form. target: written in place (an operand, for in-place operations; or an `out`), else None."""
     cdef const OpInfo* o = &OPS[op]
-    cdef int code = compute_code(o, a, b, c), out_code = result_dtype(o, code)
+    cdef int code, out_code
     cdef Tensor ta, tb, tc, y
     cdef Meta* ms[4]
     cdef int64_t sizes[MAXDIM]
     cdef int nd, i
+    if target is not None:
+        check_history(target, recording() and needs_grad(a, b, c))
+    code = compute_code(o, a, b, c)
+    out_code = result_dtype(o, code)
     if any_batched(a, b, c) or (target is not None and target.flags & BATCHED):
         return pointwise_batched(o, code, nin, a, b, c, attr, target)
     ta = operand(o, 0, a, code)
@@ -464,12 +481,12 @@ cdef int write_in_place(const OpInfo* o, int code, int out_code, Tensor x, Tenso
     """Checks, all before the first write; then the loop; then version and history."""
     cdef bint recorded = records_any(a, b, c)
     cdef Tensor before, seen
-    check_target(o, code, out_code, x, nd, sizes)
-    check_in_place(x, recorded and needs_grad(a, b, c))
+    check_writable(x)                        # its history has been looked at
     if nin > 1:
         check_partial_overlap(x, b)
     if nin > 2:
         check_partial_overlap(x, c)
+    check_target(o, code, out_code, x, nd, sizes)
     seen = seen_before_write(o, out_code, x, a, b, c) if cyg_mode & MODE_OBSERVED else None
     before = history_alias(x, reads_target(o, x, a, b, c)) if recorded else None
     write_loop(o, code, out_code, x, ms, nin, nd, sizes, attr)
@@ -545,10 +562,14 @@ cdef bint reads_target(const OpInfo* o, Tensor x, Tensor a, Tensor b, Tensor c) 
     return (reads & 1 and a is x) or (reads & 2 and b is x) or (reads & 4 and c is x)
 
 
+cdef bint same_strides(const Meta* a, const Meta* b) noexcept:
+    return a.ndim == b.ndim and memcmp(a.strides, b.strides, a.ndim * sizeof(int64_t)) == 0
+
+
 cdef int check_partial_overlap(Tensor x, Tensor t) except -1:
     """Two dense blocks that share some elements but not all cannot be written element by element in a defined order."""
-    if (x.mem is t.mem and x.m.flags & t.m.flags & DENSE and may_share_memory(&x.m, &t.m)
-            and not (x.m.data == t.m.data and x.m.numel == t.m.numel)):
+    if (x.mem.ptr == t.mem.ptr and x.m.flags & t.m.flags & DENSE and may_share_memory(&x.m, &t.m)
+            and not (x.m.data == t.m.data and x.m.numel == t.m.numel and same_strides(&x.m, &t.m))):
         raise RuntimeError(
             f"unsupported operation: some elements of the input tensor (shape {list(shape_tuple(&t.m))}) and of the written-to "
             f"tensor (shape {list(shape_tuple(&x.m))}) refer to a single memory location. Please clone() the tensor before "

@@ -296,8 +296,8 @@ cdef Tensor copy_of(Tensor g, const Dims* sizes, const Dims* strides):
     return y
 
 
-cdef int copy_in(Tensor x, Tensor src) except -1:
-    """x.copy_(src), recorded."""
+cdef int copy_in(Tensor x, Tensor src, int op=OP_COPY) except -1:
+    """x.copy_(src), recorded; by the name of the operation `op`."""
     cdef Node n
     cdef Tensor before
     cdef bint recorded = records(x) or records(src)
@@ -311,11 +311,12 @@ cdef int copy_in(Tensor x, Tensor src) except -1:
         batch_copy_into(x, src)
     else:
         ops.copy_into(&x.m, &src.m)
-    bump(x, OP_COPY)
+    bump(x, op)
     if cyg_mode & MODE_OBSERVED:
-        observe(OP_COPY, x, (src,))
+        observe(op, x, (src,))
     if recorded and category(x.m.dtype) >= 2:
-        n = node_new(&OPS[OP_COPY])
+        n = node_new(&OPS[op])
+        n.digit = 3 if op == OP_FILL else 0
         set_edge(n, 0, before)
         set_edge(n, 1, src)
         n.odtype = x.m.dtype

@@ -90,9 +90,7 @@ cdef str op_word(int op):
 
 
 cdef int bump(Tensor t, uint16_t op) except -1:
-    """Counts one in-place write. Writes through .data are not counted, nor do they hide the name of the last one that was."""
-    if t.flags & UNCOUNTED:
-        return 0
+    """Counts one in-place write."""
     t.mem.version += 1
     if keeping_lines:
         op = note_write(t, op)
@@ -119,8 +117,6 @@ cdef int note_write(Tensor t, int op) except -1:
 cdef int rename_write(Tensor t, int op) except -1:
     """The write that was just counted has another name: that of the public call."""
     cdef list entries
-    if t.flags & UNCOUNTED:
-        return 0
     if t.mem.last_op & LINE_KNOWN:
         entries = written.get(<size_t><void*>t.mem)
         if entries:

@@ -6,7 +6,6 @@
 cdef inline int view_begin(Tensor y, Tensor x) except -1:
     """y, whose Meta is set, becomes a view of x."""
     adopt(y, x.mem)
-    y.flags = x.flags & UNCOUNTED
     if x.mem.origin:
         return 0                             # inference tensors do not know their views
     y.base = x.base if x.base is not None else x
@@ -51,7 +50,7 @@ cdef int check_in_place(Tensor x, bint recorded) except -1:
 cdef int refuse_overlap(Tensor x, Tensor t) except -1:
     """An index or a source in the memory of the tensor written to has no defined meaning; where the layouts leave that
     open, storage copies it first."""
-    if x.mem is t.mem and x.m.flags & t.m.flags & DENSE and may_share_memory(&x.m, &t.m):
+    if x.mem.ptr == t.mem.ptr and x.m.flags & t.m.flags & DENSE and may_share_memory(&x.m, &t.m):
         raise RuntimeError(
             f"unsupported operation: some elements of the input tensor (shape {list(shape_tuple(&t.m))}) and of the written-to "
             f"tensor (shape {list(shape_tuple(&x.m))}) refer to a single memory location. Please clone() the tensor before "

@@ -9,7 +9,7 @@ from types import FunctionType
 from typing import get_args
 
 from .. import _core
-from .._core import RETURNS, Tensor, add_methods, deliver, named_results
+from .._core import RETURNS, Tensor, add_methods, deliver, named_results, own
 from ..rows import ALIASES
 
 # place -> name -> function; "function" is cygrad itself, "method" the class Tensor, all others are modules of cygrad
@@ -107,7 +107,7 @@ def with_checks(function, name):
     @wraps(function)
     def call(*args, **kwargs):
         try:
-            return function(*args, **kwargs)
+            return own(function(*args, **kwargs))
         except (AttributeError, TypeError):
             check_arguments(function, name, args, kwargs)
             raise
