@@ -100,6 +100,18 @@ def bad_input(session):
 
 
 @nox.session
+def fuzz(session):
+    """Run 100,000 random programs on cygrad and on PyTorch; `nox -s fuzz -- --seed N` repeats a run.
+
+    Views, in-place operations, hooks, custom Functions, backward passes: values, gradients, versions and errors agree.
+    Then backward passes of several threads at once.
+    """
+    session.install(*PATHS, "torch==2.13.0+cpu")
+    session.run("python", "tests/fuzz/run.py", *session.posargs, env=PASSIVE)
+    session.run("python", "tests/fuzz/threads.py", env=PASSIVE)
+
+
+@nox.session
 def sanitize(session):
     """Build everything with AddressSanitizer and UBSan, and run parity's samples, bad input and tests/ops under them.
 

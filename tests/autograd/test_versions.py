@@ -42,6 +42,10 @@ def test_assigning_data_keeps_the_counter(torch):
     x.add_(1)
     assert (x._version, y._version) == (2, 2)
     assert y.tolist() == [4.0, 4.0]
+    view = x[0]
+    x.data = x
+    x.add_(1)
+    assert view._version == x._version == 3
 
 
 def test_set_counts_as_a_change(torch, leaf):
@@ -91,6 +95,17 @@ def test_changing_the_shape_in_place_is_counted(torch, leaf):
     y.t_()
     assert (y._version, view._version) == (1, 1)
     (y * y).sum().backward()
+
+
+def test_changing_the_shape_of_a_view_without_recording(torch, leaf):
+    """The view is taken from its base again, in the new shape."""
+    x = leaf(1.0, 2.0, 3.0)
+    y = (x * 1).view(3)
+    with torch.no_grad():
+        y.unsqueeze_(0)
+    assert y.grad_fn.name() == "AsStridedBackward0"
+    (y * torch.tensor([[1.0, 10.0, 100.0]], dtype=torch.float64)).sum().backward()
+    assert x.grad.tolist() == [1.0, 10.0, 100.0]
 
 
 # --- Functions and gradients ----------------------------------------------------------------------------------------
