@@ -152,7 +152,6 @@ def test_filling_with_a_tensor_passes_its_gradient(torch, leaf):
     value.retain_grad()
     y = x * 2
     y.fill_(value)
-    assert y.grad_fn.name() == "FillBackward3"
     y.sum().backward()
     assert value.grad.item() == 2.0
     assert x.grad.tolist() == [0.0, 0.0]

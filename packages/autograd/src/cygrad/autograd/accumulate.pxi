@@ -19,6 +19,8 @@ cdef Tensor add_grads(Tensor a, Tensor b, bint sole):
 
 cdef int accumulate(Tensor leaf, Tensor g, bint sole) except -1:
     """Adds g to the leaf's .grad. sole: nobody else holds g, so it may become .grad itself."""
+    if not leaf.flags & REQUIRES_GRAD:
+        return 0                             # it was told so after it had been used
     if leaf.grad_ is not None and not meta_same_shape(&(<Tensor>leaf.grad_).m, &g.m):
         raise RuntimeError(f"a gradient of shape {list(shape_tuple(&g.m))} cannot be added to .grad, which has shape "
                            f"{list(shape_tuple(&(<Tensor>leaf.grad_).m))}; set .grad to None where .data gets another "

@@ -225,8 +225,8 @@ cdef Tensor become(Tensor x, object view):
     if y.flags & BATCHED:
         inherit(x, y)
     bump(x, OP_AS_STRIDED)
-    x.view_version = x.mem.version
-    if needs(y) and y.fn is not None:
+    if needs(y) and y.fn is not None:        # else a view is taken again when somebody asks
+        x.view_version = x.mem.version
         replace_history(numbered(y, 1).fn, x)
     if owner:
         share_tangents(x, y)

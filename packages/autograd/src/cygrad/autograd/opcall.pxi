@@ -6,21 +6,6 @@ cdef inline Tensor tensor_new():
     return Tensor.__new__(Tensor)
 
 
-cdef Storage storage_root(Storage s):
-    """The storage that owns the memory of s."""
-    if isinstance(s.owner, Storage) and (<Storage>s.owner).ptr == s.ptr and (<Storage>s.owner).nbytes == s.nbytes:
-        return <Storage>s.owner
-    return s
-
-
-cdef Storage storage_alias(Storage s):
-    """The same memory under a version counter of its own: what .data gives."""
-    cdef Storage root = storage_root(s)
-    cdef Storage y = storage_borrow(root.ptr, root.nbytes, root, root.readonly)
-    y.origin = root.origin
-    return y
-
-
 cdef inline int adopt(Tensor y, Storage s) except -1:
     """y, whose Meta is filled, lives in s. Nothing else may set y.mem: here a sizes block gets its owner."""
     y.mem = s
@@ -361,11 +346,10 @@ cdef inline bint same_place(const Meta* a, const Meta* b) noexcept:
 cdef Tensor pointwise(int op, int nin, Tensor a, Tensor b, Tensor c, const double* attr, Tensor target):
     """The general form. target: written in place (an operand, for in-place operations; or an `out`), else None."""
     cdef const OpInfo* o = &OPS[op]
-    cdef int code, out_code
+    cdef int code, out_code, nd, i
     cdef Tensor ta, tb, tc, y
     cdef Meta* ms[4]
     cdef int64_t sizes[MAXDIM]
-    cdef int nd, i
     if target is not None:
         check_history(target, recording() and needs_grad(a, b, c))
     code = compute_code(o, a, b, c)
@@ -560,10 +544,6 @@ cdef bint reads_target(const OpInfo* o, Tensor x, Tensor a, Tensor b, Tensor c) 
     if c is not None and records(c):
         reads |= o.saves[2]
     return (reads & 1 and a is x) or (reads & 2 and b is x) or (reads & 4 and c is x)
-
-
-cdef bint same_strides(const Meta* a, const Meta* b) noexcept:
-    return a.ndim == b.ndim and memcmp(a.strides, b.strides, a.ndim * sizeof(int64_t)) == 0
 
 
 cdef int check_partial_overlap(Tensor x, Tensor t) except -1:

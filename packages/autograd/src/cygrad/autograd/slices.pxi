@@ -297,7 +297,7 @@ cdef Tensor copy_of(Tensor g, const Dims* sizes, const Dims* strides):
 
 
 cdef int copy_in(Tensor x, Tensor src, int op=OP_COPY) except -1:
-    """x.copy_(src), recorded; by the name of the operation `op`."""
+    """x.copy_(src), recorded. op: what the write is called in messages."""
     cdef Node n
     cdef Tensor before
     cdef bint recorded = records(x) or records(src)
@@ -313,10 +313,9 @@ cdef int copy_in(Tensor x, Tensor src, int op=OP_COPY) except -1:
         ops.copy_into(&x.m, &src.m)
     bump(x, op)
     if cyg_mode & MODE_OBSERVED:
-        observe(op, x, (src,))
+        observe(OP_COPY, x, (src,))
     if recorded and category(x.m.dtype) >= 2:
-        n = node_new(&OPS[op])
-        n.digit = 3 if op == OP_FILL else 0
+        n = node_new(&OPS[OP_COPY])
         set_edge(n, 0, before)
         set_edge(n, 1, src)
         n.odtype = x.m.dtype

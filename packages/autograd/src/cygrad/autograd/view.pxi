@@ -19,6 +19,25 @@ cdef inline int view_begin(Tensor y, Tensor x) except -1:
     return inherit(y, x) if x.flags & BATCHED else 0
 
 
+cdef Storage storage_root(Storage s):
+    """The storage that owns the memory of s."""
+    if isinstance(s.owner, Storage) and (<Storage>s.owner).ptr == s.ptr and (<Storage>s.owner).nbytes == s.nbytes:
+        return <Storage>s.owner
+    return s
+
+
+cdef Storage storage_alias(Storage s):
+    """The same memory under a version counter of its own: what .data gives."""
+    cdef Storage root = storage_root(s)
+    cdef Storage y = storage_borrow(root.ptr, root.nbytes, root, root.readonly)
+    y.origin = root.origin
+    return y
+
+
+cdef bint same_strides(const Meta* a, const Meta* b) noexcept:
+    return a.ndim == b.ndim and memcmp(a.strides, b.strides, a.ndim * sizeof(int64_t)) == 0
+
+
 cdef int check_writable(Tensor x) except -1:
     if x.mem.readonly:
         raise RuntimeError("the tensor's memory is read-only (it was borrowed from a read-only buffer); clone() it before "
