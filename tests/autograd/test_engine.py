@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+import cygrad
+
 # --- accumulation and roots -----------------------------------------------------------------------------------------
 
 
@@ -553,3 +555,18 @@ def test_a_cycle_through_a_hook_is_collected(leaf, beyond_pytorch):
     del h, marker
     gc.collect()
     assert watch() is None
+
+
+@pytest.mark.parametrize("argument", ["retain_graph", "create_graph"])
+def test_switches_of_a_backward_pass_are_bool(argument):
+    x = cygrad.ones(2, requires_grad=True)
+    for wrong in ("no", 1.0, [], object()):
+        with pytest.raises(TypeError, match=argument):
+            x.sum().backward(**{argument: wrong})
+        with pytest.raises(TypeError, match=argument):
+            cygrad.autograd.grad(x.sum(), x, **{argument: wrong})
+    with pytest.raises(TypeError, match="allow_unused"):
+        cygrad.autograd.grad(x.sum(), x, allow_unused="no")
+    assert x.grad is None
+    x.sum().backward(**{argument: 1})
+    assert x.grad.tolist() == [1, 1]

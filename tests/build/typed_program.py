@@ -29,6 +29,11 @@ assert_type(weight.view(4, 3).clip(0).to(memory_format=torch.preserve_format), t
 assert_type(weight.max(other=weight), torch.Tensor)
 assert_type(weight.layout, torch.layout)
 assert_type(torch.empty(1, 2, 3, 4, memory_format=torch.channels_last), torch.Tensor)
+assert_type(torch.linalg.svd(weight), tuple[torch.Tensor, torch.Tensor, torch.Tensor])
+assert_type(torch.add(weight, 2j, alpha=1j), torch.Tensor)
+assert_type(weight.addmv(weight, weight, beta=2j), torch.Tensor)
+assert_type(weight.inverse(), torch.Tensor)
+assert_type(weight.qr(), tuple[torch.Tensor, torch.Tensor])
 loss(weight, torch.zeros_like(weight)).backward(retain_graph=True)
 
 with torch.no_grad():

@@ -102,10 +102,9 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     if not inputs:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty: name at least one tensor")
     weights = _gradients(grad_outputs, outputs, "grad_outputs")
-    if is_grads_batched:
-        result = _batched_gradients(outputs, inputs, weights, retain_graph, create_graph, bool(allow_unused))
-    else:
-        result = run_grad(outputs, inputs, weights, retain_graph, create_graph, bool(allow_unused))
+    lenient = False if allow_unused is None else allow_unused
+    gradients = _batched_gradients if is_grads_batched else run_grad
+    result = gradients(outputs, inputs, weights, retain_graph, create_graph, lenient)
     if materialize_grads:
         from ._core import zeros_like
 

@@ -174,6 +174,7 @@ cdef uint64_t axis_mask(object dim, int ndim, str name) except? 0xFFFFFFFFFFFFFF
 cdef uint64_t axes_mask(object dim, int ndim, str name) except? 0xFFFFFFFFFFFFFFFF
 cdef int code_or_none(object d) except -2
 cdef bint differs_from_one(object alpha) except -1
-cdef double as_alpha(object alpha, Tensor a, Tensor b, str name) except? -1.25
+cdef Tensor with_alpha(int op, int scaled, Tensor a, Tensor b, object alpha, str name, Tensor target)
+cdef Tensor factored(object v, Tensor t, Tensor like, str name, str arg, double* to)
 cdef object finish(Tensor y, object out)
 cdef object finish_exact(Tensor y, object out)

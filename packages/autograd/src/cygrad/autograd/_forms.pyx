@@ -8,23 +8,23 @@ from libc.stdint cimport int8_t, int16_t, int64_t, uint8_t, uint16_t, uint64_t
 
 from cygrad.storage.core cimport wrap_dim
 from cygrad.autograd._core cimport (
-    Arg, Dims, OPS, Tensor, as_alpha, as_first, as_flag, as_index, as_number, as_operand, as_scalar, as_single, as_tensor_arg,
+    Arg, Dims, OPS, Tensor, as_first, as_flag, as_index, as_number, as_operand, as_scalar, as_single, as_tensor_arg,
     as_word, axes_mask, axis_mask, binary, code_or_none, differs_from_one, dims_mask, finish, finish_exact, numbered, parse_ints,
-    pointwise, unary)
+    pointwise, unary, factored, with_alpha)
 
 from . import _core
 
 cdef extern from "forms.h":
     enum:
         KIND_T, KIND_TN, KIND_N, KIND_MASK, KIND_INDEX, KIND_INT, KIND_FLOAT, KIND_NUMBER, KIND_FLAG, KIND_DIM, KIND_DIMS
-        KIND_AXIS, KIND_AXES, KIND_INTS, KIND_DTYPE, KIND_CASTTO, KIND_STR, KIND_SCALAR
+        KIND_AXIS, KIND_AXES, KIND_INTS, KIND_DTYPE, KIND_CASTTO, KIND_STR, KIND_SCALAR, KIND_FACTOR
         MISSING, NONE, NO, YES, NOTHING, NUMBER
         FUNCTION, METHOD, IN_PLACE
-        EXACT, TYPED, POINTWISE, SEVERAL, NAMED
+        EXACT, TYPED, POINTWISE, SEVERAL, NAMED, FACTORS
         MOST_PARAMS, N_FORMS
     ctypedef struct Param:
         const char* text
-        uint8_t kind, usual, keyword
+        uint8_t kind, usual, keyword, target
         int16_t number
         PyObject* name
         PyObject* fallback
@@ -226,7 +226,9 @@ cdef object run_form(Form* f, int mode, PyObject* self, PyObject** args, Py_ssiz
     a[0].o = <PyObject*>x
     for i in range(1, count):
         p = &f.params[i]
-        if v[i] == p.fallback and p.ready:
+        if p.kind == KIND_FACTOR:             # factors() reads it, when all tensors are there
+            a[i].f = 1
+        elif v[i] == p.fallback and p.ready:
             a[i].i = p.bits if p.ready == 1 else <int64_t>every(x.m.ndim)
         elif v[i] == NULL or not convert_usual(p, v[i], x.m.ndim, &a[i]):
             made = convert(f, mode, i, given(f, mode, v, i), x, &a[i], &d[lists])
@@ -235,6 +237,8 @@ cdef object run_form(Form* f, int mode, PyObject* self, PyObject** args, Py_ssiz
                 a[i].o = <PyObject*>made
                 if a[i].o != v[i]:
                     held = made if held is None else (held, made)
+    if f.flags & FACTORS:
+        held = (held, factors(f, mode, count, v, a))
     if f.flags & TYPED and mode == FUNCTION and v[f.count - 1] != <PyObject*>None:
         dtype_of_out(f, v, a)
     if f.flags & POINTWISE:
@@ -249,6 +253,22 @@ cdef object run_form(Form* f, int mode, PyObject* self, PyObject** args, Py_ssiz
     if not f.flags & NAMED and (mode == METHOD or not f.out or v[f.count - 1] == <PyObject*>None):
         return made
     return handed(f, mode, v, made)
+
+
+cdef object factors(Form* f, int mode, int count, PyObject** v, Arg* a):
+    """Brings each factor into the tensor that it multiplies, as far as it is no double; returns the tensors so made."""
+    cdef Param* p
+    cdef object made = None
+    cdef Tensor x = <Tensor>a[0].o, t
+    cdef int i
+    for i in range(1, count):
+        p = &f.params[i]
+        if p.kind == KIND_FACTOR and v[i] != p.fallback:
+            t = factored(<object>v[i], <Tensor>a[p.target].o, x, name_of(f, mode), <str>p.name, &a[i].f)
+            if <PyObject*>t != a[p.target].o:
+                a[p.target].o = <PyObject*>t
+                made = (made, t)
+    return made
 
 
 cdef Tensor first_input(Form* f, int mode, PyObject** v):
@@ -289,9 +309,7 @@ cdef object run_loop(Form* f, int mode, int count, PyObject** v, Arg* a):
             c = <Tensor>a[i].o
             inputs = 3
     if f.alpha and differs_from_one(<object>v[count]):
-        attr[0] = as_alpha(<object>v[count], x, b, name_of(f, mode))
-        attrs = 1
-        op = f.alpha
+        return with_alpha(op, f.alpha, x, b, <object>v[count], name_of(f, mode), target)
     if target is None and not attrs and inputs < 3:
         return unary(op, x) if inputs == 1 else binary(op, x, b)
     return pointwise(op, inputs, x, b, c, attr if attrs else NULL, target)

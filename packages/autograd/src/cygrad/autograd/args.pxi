@@ -75,6 +75,15 @@ cdef bint as_flag(object v, str name, str arg) except -1:
     wrong_type(v, name, arg, "bool")
 
 
+cdef bint as_switch(object v, str name, str arg) except -1:
+    """A bool, or an integer that stands for one."""
+    if PyBool_Check(v):
+        return v is True
+    if isinstance(v, int) or isinstance(v, (np_type("bool_"), np_type("integer"))):
+        return bool(v)
+    wrong_type(v, name, arg, "bool")
+
+
 cdef object as_scalar(object v, str name, str arg):
     """A Python number, complex ones too, or one of NumPy's, or a tensor of one element."""
     if isinstance(v, Tensor) and (<Tensor>v).m.ndim == 0:
@@ -207,7 +216,7 @@ cdef Tensor as_operand(object v, Tensor beside, int op, str name, str arg):
     cdef Tensor t
     if isinstance(v, Tensor):
         return <Tensor>v
-    t = wrap(v, beside, OPS[op].out_bool)
+    t = wrap_for(op, v, beside)
     if t is None:
         wrong_type(v, name, arg, "Tensor or number")
     return t
@@ -217,8 +226,11 @@ cdef Tensor as_single(object v, Tensor beside, int op, str name, str arg):
     """A number, or a tensor without dimensions."""
     cdef Tensor t
     if not isinstance(v, Tensor):
-        if wrap(v, beside, False) is None:
+        if not isinstance(v, (int, float, complex)) and not isinstance(v, np_type("generic")):
             wrong_type(v, name, arg, "Tensor or number")
+        if isinstance(v, complex) and category(beside.m.dtype) != KIND_COMPLEX and name.startswith("index_fill"):
+            raise RuntimeError(f"{name}(): Converting complex Scalar to non-complex type is not supported, got {v} for "
+                               f"{dtype_object(beside.m.dtype)}")
         return full((), v, dtype=dtype_object(beside.m.dtype))
     t = <Tensor>v
     if t.m.ndim:
@@ -242,24 +254,84 @@ cdef Tensor as_first(object v, object other, int op, str name):
     raise TypeError(f"{name}(): one of its operands must be Tensor, got {kind_of(v)} and {kind_of(other)}")
 
 
+# ---- factors: numbers that multiply one of the tensors
+
 cdef bint differs_from_one(object alpha) except -1:
-    """False for what has no effect as a factor; as_alpha checks the rest."""
-    return not (isinstance(alpha, (int, float)) and alpha == 1)
+    """False for what has no effect as a factor; scale_of checks the rest."""
+    return PyBool_Check(alpha) or not (isinstance(alpha, (int, float)) and alpha == 1)
 
 
-cdef double as_alpha(object alpha, Tensor a, Tensor b, str name) except? -1.25:
-    if isinstance(alpha, Tensor) and (<Tensor>alpha).m.ndim == 0:
-        alpha = (<Tensor>alpha).item()
-    if isinstance(alpha, bool) and not a.m.dtype == b.m.dtype == BOOL:
-        raise RuntimeError(f"{name}(): Boolean alpha only supported for Boolean results, got alpha={alpha} for dtypes "
-                           f"{dtype_object(a.m.dtype)} and "
-                           f"{dtype_object(b.m.dtype)}")
-    if isinstance(alpha, float) and category(a.m.dtype) < 2 and category(b.m.dtype) < 2:
-        raise RuntimeError(f"{name}(): For integral input tensors, argument alpha must not be a floating point "
-                           f"number, got {alpha}")
-    if not isinstance(alpha, (int, float)):
-        raise TypeError(f"{name}(): argument 'alpha' must be Number, not {kind_of(alpha)}")
-    return alpha
+cdef object factor_in(object v, int code):
+    """A factor as a number of this dtype, cut to an integer for integers; RuntimeError where there is no such number."""
+    cdef Tensor place = scalar_tensor(0, code)
+    ops.fill_number(&place.m, check_word(v))
+    if isinstance(v, complex) and category(code) != KIND_COMPLEX:
+        v = v.real
+    return bool(v) if code == BOOL else int(v) if is_integral(code) else v
+
+
+def as_factor(value, Tensor like not None, str name, str arg):
+    """`value` as a factor in the numbers of `like`; halves multiply by float32 numbers."""
+    return factor_in(as_scalar(value, name, arg), FLOAT32 if is_half(like.m.dtype) else like.m.dtype)
+
+
+cdef object scale_of(object v, int code, str name, str arg):
+    """A factor of the same kind as the result, whose dtype is `code`, rounded to that dtype."""
+    cdef Tensor place
+    v = as_scalar(v, name, arg)
+    if isinstance(v, bool) and code != BOOL:
+        raise RuntimeError(f"{name}(): Boolean {arg} only supported for Boolean results, got {arg}={v} for a result of dtype "
+                           f"{dtype_object(code)}")
+    if category(code) < 2 and not isinstance(v, int):
+        raise RuntimeError(f"{name}(): For integral input tensors, argument {arg} must not be a floating point number, got "
+                           f"{v}")
+    if category(code) == KIND_FLOAT and isinstance(v, complex):
+        raise RuntimeError(f"{name}(): For non-complex input tensors, argument {arg} must not be a complex number, got {v}")
+    v = factor_in(v, code)
+    if is_half(code):
+        place = scalar_tensor(v, code)
+        v = ops.item(&place.m)
+    return v
+
+
+def as_scale(value, Tensor like not None, str name, str arg):
+    """`value` as a factor of the kind of `like`: no fraction for integers, bool for bool only."""
+    return scale_of(value, like.m.dtype, name, arg)
+
+
+cdef bint is_double(object v) except -1:
+    """Whether a kernel's scalar argument, a double, can be this number."""
+    return not (isinstance(v, complex) and v.imag or isinstance(v, int) and not -0x20000000000000 <= v <= 0x20000000000000)
+
+
+cdef Tensor times(Tensor t, object factor, int code):
+    """t times a number that is no double, computed in the dtype `code`."""
+    if t.m.dtype != code:
+        t = op_cast(t, code)
+    return op_mul(t, wrap(factor, t, False))
+
+
+cdef Tensor factored(object v, Tensor t, Tensor like, str name, str arg, double* to):
+    """The tensor that the factor v multiplies, with `to` for what is left of the factor: t and the number itself if that is
+    a double, else their product and 1."""
+    cdef int code = result_code(like, t, None)
+    v = factor_in(as_scalar(v, name, arg), FLOAT32 if is_half(code) else code)
+    to[0] = 1
+    if not is_double(v):
+        return times(t, v, code)
+    to[0] = v.real
+    return t
+
+
+cdef Tensor with_alpha(int op, int scaled, Tensor a, Tensor b, object alpha, str name, Tensor target):
+    """A sum or difference with a factor on b; `scaled` is the operation with a factor that is a double."""
+    cdef double attr[2]
+    cdef int code = result_code(a, b, None)
+    alpha = scale_of(alpha, code, name, "alpha")
+    if not is_double(alpha):
+        return pointwise(op, 2, a, times(b, alpha, code), None, NULL, target)
+    attr[0], attr[1] = alpha.real, 0
+    return pointwise(scaled, 2, a, b, None, attr, target)
 
 
 cdef list as_tensors(object v, str name, str arg):

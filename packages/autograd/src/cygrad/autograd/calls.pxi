@@ -20,6 +20,8 @@ cdef Tensor plain_number(object v, str name, str arg):
     """A number with no tensor beside it."""
     if not isinstance(v, (int, float, complex)):
         raise TypeError(f"{name}(): argument '{arg}' must be Tensor or number, not {kind_of(v)}")
+    if isinstance(v, int) and check_word(v) > 0x7FFFFFFFFFFFFFFF:
+        return wrap_number(v, UINT64, False)
     cdef Tensor t = from_sequence(v, -1)
     t.flags |= WRAPPED
     return t
@@ -99,7 +101,20 @@ cdef Tensor power(Tensor x, object exponent):
 
 def matmul(input=REQUIRED, other=REQUIRED, *, out=None):
     """Matrix product: vectors, matrices and batches of them, batch dimensions broadcast."""
-    return finish_exact(product(as_tensor_arg(input, "matmul", "input"), as_tensor_arg(other, "matmul", "other")), out)
+    cdef Tensor a = as_tensor_arg(input, "matmul", "input"), b = as_tensor_arg(other, "matmul", "other")
+    cdef Tensor y = product(a, b)
+    if isinstance(out, Tensor) and a.m.ndim > 2 and b.m.ndim <= 2 and y.m.numel and meta_same_shape(&y.m, &(<Tensor>out).m):
+        check_folds(<Tensor>out, y.m.sizes[y.m.ndim - 1] if b.m.ndim == 2 else 1)
+    return finish_exact(y, out)
+
+
+cdef int check_folds(Tensor out, int64_t columns) except -1:
+    """`out` can be seen as the matrix that a product of matrices in a row is computed as."""
+    try:
+        out.detach().view(-1, columns)
+    except RuntimeError:
+        raise RuntimeError(f"matmul: out, of shape {list(shape_tuple(&out.m))}, has strides that a matrix of {columns} columns "
+                           "cannot be written to: pass a contiguous one") from None
 
 
 cdef Tensor product(Tensor a, Tensor b):

@@ -379,7 +379,7 @@ cdef object as_fill(object v, str name, str arg="fill_value"):
         v = v.item()
     if not isinstance(v, (int, float, complex)):
         wrong_type(v, name, arg, "Number")
-    return v
+    return check_word(v)
 
 
 def zeros(*sizes, size=None, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):

@@ -119,8 +119,8 @@ cdef int warn_of_cycle() except -1:
 
 cdef int backward_call(list tensors, list grads, object retain, object create, object inputs) except -1:
     cdef Tensor t
-    cdef bint on = bool(create)
-    cdef bint keep = on if retain is None else bool(retain)
+    cdef bint on = as_switch(create, "backward", "create_graph")
+    cdef bint keep = on if retain is None else as_switch(retain, "backward", "retain_graph")
     cdef list wanted_inputs, roots, targets
     if cyg_level != NULL:
         raise RuntimeError("backward() inside of vmap would add the gradients of all examples to one .grad: use autograd.grad() or "
@@ -151,15 +151,16 @@ def run_backward(tensors, grads, retain_graph, create_graph, inputs):
     backward_call(list(tensors), list(grads), retain_graph, create_graph, inputs)
 
 
-def run_grad(outputs, inputs, grads, retain_graph, create_graph, bint allow_unused):
+def run_grad(outputs, inputs, grads, retain_graph, create_graph, allow_unused):
     """The gradients of `inputs`, as a tuple. See `autograd.grad`."""
-    cdef bint on = bool(create_graph)
-    cdef bint keep = on if retain_graph is None else bool(retain_graph)
+    cdef bint on = as_switch(create_graph, "grad", "create_graph")
+    cdef bint keep = on if retain_graph is None else as_switch(retain_graph, "grad", "retain_graph")
+    cdef bint lenient = as_switch(allow_unused, "grad", "allow_unused")
     cdef list roots = root_list(list(outputs), list(grads), on)
     cdef list edges = input_list(inputs)
     cdef list found = run_pass(roots, keep, on, edges, False)
     for i, g in enumerate(found):
-        if g is None and not allow_unused:
+        if g is None and not lenient:
             shape = list(inputs[i].shape) if isinstance(inputs[i], Tensor) else inputs[i].node._output_meta[inputs[i].output_nr][0]
             raise RuntimeError(f"One of the differentiated Tensors appears to not have been used in the graph: input {i}, of shape "
                                f"{list(shape)}. Set allow_unused=True if this is the desired behavior.")

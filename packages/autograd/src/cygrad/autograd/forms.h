@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 enum { KIND_T, KIND_TN, KIND_N, KIND_MASK, KIND_INDEX, KIND_INT, KIND_FLOAT, KIND_NUMBER, KIND_FLAG, KIND_DIM, KIND_DIMS,
-       KIND_AXIS, KIND_AXES, KIND_INTS, KIND_DTYPE, KIND_CASTTO, KIND_STR, KIND_SCALAR, KIND_ALPHA, KIND_OUT };
+       KIND_AXIS, KIND_AXES, KIND_INTS, KIND_DTYPE, KIND_CASTTO, KIND_STR, KIND_SCALAR, KIND_FACTOR, KIND_ALPHA, KIND_OUT };
 
 enum { MISSING, NONE, NO, YES, NOTHING, NUMBER }; /* defaults; MISSING: the argument has to be given */
 
@@ -15,13 +15,15 @@ enum { EXACT = 1,       /* `out` has the dtype of the result */
        TYPED = 2,       /* without `dtype`, that of `out` is meant */
        POINTWISE = 4,
        SEVERAL = 8,     /* results are a tuple */
-       NAMED = 16 };    /* with names: one of cygrad.return_types */
+       NAMED = 16,      /* with names: one of cygrad.return_types */
+       FACTORS = 32 };  /* has parameters of the kind FACTOR */
 
 typedef struct {
     const char *text;
     uint8_t kind, usual;
     int16_t number;    /* of a default that is one */
     uint8_t keyword;   /* only by name */
+    uint8_t target;    /* of a factor: the parameter that it multiplies */
     PyObject *name;    /* interned; this and the default live as long as the process */
     PyObject *fallback;
     uint8_t ready;     /* 1: `bits` is the default, converted; 2: the default is all dimensions; 0: it is to be converted */

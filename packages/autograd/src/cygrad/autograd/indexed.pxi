@@ -102,7 +102,7 @@ cdef Tensor slices_added(Tensor x, object dim, object index, object source, obje
     if alpha is not ONE and differs_from_one(alpha):
         if in_place:
             refuse_overlap(x, v)
-        v = op_mul(v, as_single(alpha, v, OP_MUL, name, "alpha"))
+        v = times(v, as_factor(alpha, v, name, "alpha"), v.m.dtype)
     return in_index_add(x, k, at, v) if in_place else op_index_add(x, k, at, v)
 
 
@@ -158,6 +158,9 @@ def where(condition=REQUIRED, input=None, other=None, *, out=None):
         b = <Tensor>other
         a = as_operand(input, b, OP_WHERE, "where", "input")
     else:
+        for v in (input, other):
+            if isinstance(v, float):
+                factor_in(v, default_dtype())
         a = plain_number(input, "where", "input")
         b = plain_number(other, "where", "other")
     if c.m.dtype != BOOL:

@@ -240,6 +240,8 @@ cdef int set_item(Tensor x, object key, object value) except -1:
     elif not isinstance(value, (Tensor, int, float, complex)):
         raise TypeError(f"can't assign a {kind_of(value)} to a torch.{dtype_word(x.m.dtype)}Tensor: wanted a number "
                         f"or a Tensor")
+    if is_half(x.m.dtype) and isinstance(value, (int, float)):       # what is too large for a half becomes infinite
+        value = ops.item(&scalar_tensor(value, x.m.dtype).m)
     if isinstance(key, list) and holds_indices(key):
         key = tuple(key)
     y = basic_index(x, key, tensors)

@@ -20,11 +20,37 @@ cdef inline Tensor like_number(double value, Tensor t):
     return scalar_tensor(value, default_dtype() if is_integral(t.m.dtype) else real_of(t.m.dtype))
 
 
-cdef Tensor wrap(object v, Tensor t, bint exact):
+cdef inline bint is_half(int code) noexcept:
+    return code == FLOAT16 or code == BFLOAT16
+
+
+cdef inline Tensor wrap(object v, Tensor t, bint exact):
     """A Python number beside tensor t, in the dtype that it will be promoted to; None when v is not a number.
     exact: an integer outside t's range must keep its value (comparisons)."""
+    return wrap_number(v, real_of(t.m.dtype), exact)
+
+
+cdef inline Tensor wrap_for(int op, object v, Tensor t):
+    """The same for an operation, which may want float32 numbers beside halves, or see whether a number overflows."""
+    cdef int code = real_of(t.m.dtype), guard = OPS[op].guard
+    if guard & GUARD_RANGE and (PyFloat_CheckExact(v) or PyLong_CheckExact(v)) and not -65504 <= v <= 65504:
+        check_fits(v, code, op)          # inside the range of float16 all fits
+    return wrap_number(v, FLOAT32 if guard & GUARD_HALVES and is_half(code) else code, OPS[op].out_bool)
+
+
+cdef int check_fits(object v, int code, int op) except -1:
+    """A large number beside a tensor of this dtype; halves of `where` may become infinite."""
+    if is_float(code):
+        if not (op == OP_WHERE and is_half(code)):
+            factor_in(v, code)
+    elif isinstance(v, float):
+        factor_in(v, default_dtype())
+    return 0
+
+
+cdef Tensor wrap_number(object v, int code, bint exact):
+    """A Python number beside a tensor of this dtype."""
     cdef Tensor y
-    cdef int code = real_of(t.m.dtype)
     if PyFloat_CheckExact(v):
         return scalar_tensor(PyFloat_AS_DOUBLE(v), code if is_float(code) else default_dtype())
     if PyBool_Check(v):
@@ -32,16 +58,23 @@ cdef Tensor wrap(object v, Tensor t, bint exact):
         y.flags |= TRUTH
         return y
     if PyLong_CheckExact(v):
-        return scalar_tensor(v, code) if is_float(code) else wrap_integer(v, code, exact)
+        return scalar_tensor(check_word(v), code) if is_float(code) else wrap_integer(v, code, exact)
     if isinstance(v, float):
-        return wrap(float(v), t, exact)
+        return wrap_number(float(v), code, exact)
     if isinstance(v, int):
-        return wrap(int(v), t, exact)
+        return wrap_number(int(v), code, exact)
     if isinstance(v, complex):
         return complex_scalar(v, COMPLEX128 if code == FLOAT64 else COMPLEX64 if is_float(code) else default_complex())
     if hasattr(v, "dtype") and hasattr(v, "item") and getattr(v, "shape", None) == ():
-        return wrap(v.item(), t, exact)  # a NumPy scalar
+        return wrap_number(v.item(), code, exact)  # a NumPy scalar
     return None
+
+
+cdef object check_word(object v):
+    """v, a number; an integer has to fit 64 bits, with or without sign, as all that PyTorch takes."""
+    if isinstance(v, int) and not -0x8000000000000000 <= v <= 0xFFFFFFFFFFFFFFFF:
+        raise OverflowError(f"an integer of at most 64 bits is wanted, got {v}")
+    return v
 
 
 cdef Tensor wrap_integer(object v, int code, bint exact):
@@ -95,7 +128,7 @@ cdef object binary_object(int op, Tensor a, object b, bint swap):
     if isinstance(b, Tensor):
         t = <Tensor>b
     else:
-        t = wrap(b, a, OPS[op].out_bool)
+        t = wrap_for(op, b, a)
         if t is None and (op == OP_EQ or op == OP_NE) and isinstance(b, np_type("ndarray")):
             t = as_tensor(b)            # NumPy declines to compare with us, and Python would then say False
         if t is None:

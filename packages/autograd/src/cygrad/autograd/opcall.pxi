@@ -188,12 +188,8 @@ cdef inline Tensor ternary(int op, Tensor a, Tensor b, Tensor c, const double* a
 
 
 cdef inline bint rounds_twice(int op, Tensor a, Tensor b) noexcept:
-    """Whether a quotient of halves is truncated, which PyTorch does after rounding it."""
-    cdef int code
-    if op != OP_DIV_TRUNC:
-        return False
-    code = result_code(a, b, None)
-    return code == FLOAT16 or code == BFLOAT16
+    """Whether a quotient of halves is truncated, which PyTorch does after rounding it, except that of a float32 number."""
+    return op == OP_DIV_TRUNC and a.m.dtype == b.m.dtype and is_half(a.m.dtype)
 
 
 cdef Tensor divided(Tensor a, Tensor b, int op):
@@ -350,6 +346,7 @@ cdef Tensor pointwise(int op, int nin, Tensor a, Tensor b, Tensor c, const doubl
     cdef Tensor ta, tb, tc, y
     cdef Meta* ms[4]
     cdef int64_t sizes[MAXDIM]
+    cdef double number[2]
     if target is not None:
         check_history(target, recording() and needs_grad(a, b, c))
     code = compute_code(o, a, b, c)
@@ -364,6 +361,8 @@ cdef Tensor pointwise(int op, int nin, Tensor a, Tensor b, Tensor c, const doubl
         ms[2] = &tb.m
     if nin > 2:
         ms[3] = &tc.m
+    if o.guard & GUARD_HALVES and is_half(code) and number_beside_halves(o, number, code, a, b, c):
+        attr = number
     try:
         nd = broadcast_shapes(ms + 1, nin, sizes)
     except RuntimeError as e:
@@ -391,6 +390,20 @@ cdef Tensor pointwise(int op, int nin, Tensor a, Tensor b, Tensor c, const doubl
 
 cdef inline bint any_batched(Tensor a, Tensor b, Tensor c) noexcept:
     return (a.flags & BATCHED or (b is not None and b.flags & BATCHED) or (c is not None and c.flags & BATCHED)) != 0
+
+
+cdef bint number_beside_halves(const OpInfo* o, double* number, int code, Tensor a, Tensor b, Tensor c) except -1:
+    """Whether an operand is one number of another dtype, which then keeps the digits of a float32: `number` is its place among
+    the operands of the loop, and its value (c_through in convert.h). The dividend of a rounded quotient is rounded itself."""
+    cdef int k = 0
+    for t in (a, b, c):
+        k += 1
+        if k == 1 and o.guard & GUARD_DIVISOR:
+            continue
+        if t is not None and (<Tensor>t).m.ndim == 0 and (<Tensor>t).m.dtype != code:
+            number[0], number[1] = k, ops.item(&(<Tensor>t).m)
+            return True
+    return False
 
 
 cdef int64_t elements(int nd, const int64_t* sizes) noexcept:

@@ -189,7 +189,7 @@ def run_loop(str name, int dtype, out, tuple inputs, tuple attr=(), str isa=None
                 raise ValueError(f"{name}: operand {k} is not 1-d or not as long as the result")
             p[k] = <char*>views[k].buf
             st[k] = views[k].strides[0]
-        loop(p, st, views[0].shape[0], scalars)
+        loop(p, st, views[0].shape[0], scalars if names else NULL)
     finally:
         for k in range(held):
             PyBuffer_Release(&views[k])

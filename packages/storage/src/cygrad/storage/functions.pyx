@@ -5,8 +5,8 @@ from libc.stdint cimport int64_t, uint64_t
 from cygrad.storage.array cimport Array
 from cygrad.storage.core cimport MAXDIM, Meta, Storage, dtype_code, wrap_dim
 from cygrad.storage.ops cimport (
-    Generator, bernoulli_into, index_add_into, index_put_into, normal_into, op_addmm, op_all, op_amax, op_amin,
-    op_any, op_arange, op_argmax, op_argmin, op_bmm, op_cast, op_cat, op_cumsum, op_dot, op_eye, op_full, op_gather,
+    Generator, bernoulli_into, fill_number, index_add_into, index_put_into, normal_into, op_addmm, op_all, op_amax,
+    op_amin, op_any, op_arange, op_argmax, op_argmin, op_bmm, op_cast, op_cat, op_cumsum, op_dot, op_eye, op_full, op_gather,
     op_clone, op_index, op_index_select, op_linspace, op_log_softmax, op_log_softmax_backward, op_logsumexp,
     op_masked_select, op_max_dim, op_mean, op_min_dim, op_mm, op_mv, op_nonzero, op_norm, op_prod, op_randperm,
     op_softmax, op_softmax_backward, op_std, op_sum, op_var, random_into, scatter_add_into,
@@ -91,8 +91,8 @@ def eye(int64_t n, int64_t m, dtype):
     return y
 
 
-def full(sizes, double value, dtype):
-    """An array whose elements all equal `value`."""
+def full(sizes, value, dtype):
+    """An array whose elements all equal `value`, a number of the dtype."""
     cdef int64_t n[MAXDIM]
     cdef int d
     cdef Array y = new_array()
@@ -100,7 +100,8 @@ def full(sizes, double value, dtype):
         raise RuntimeError(f"at most {MAXDIM} dimensions are possible, {len(sizes)} were given")
     for d in range(len(sizes)):
         n[d] = sizes[d]
-    y.storage = op_full(&y.m, len(sizes), n, value, dtype_code(dtype))
+    y.storage = op_full(&y.m, len(sizes), n, 0, dtype_code(dtype))
+    fill_number(&y.m, value)
     return y
 
 

@@ -4,6 +4,8 @@ from cygrad.storage.core import dtype as DType
 
 from .._core import Tensor, empty
 
+Number = int | float | complex
+
 
 def wrong(function: str, argument: str, wanted: str, got) -> TypeError:
     """The error for an argument of a wrong type."""

@@ -190,7 +190,8 @@ def histogram(input: Tensor, bins, *, range=None, weight: Tensor | None = None,
 
 @composed("function", returns="hist bin_edges")
 @by_example
-def histogramdd(input: Tensor, bins, range=None, weight: Tensor | None = None, density: bool = False):
+def histogramdd(input: Tensor, bins, range=None, weight: Tensor | None = None,
+                density: bool = False) -> tuple[Tensor, tuple[Tensor, ...]]:
     """The histogram of points, the rows of `input`, on a grid, and the edges of each of its dimensions.
 
     Parameters

@@ -5,10 +5,8 @@ from cygrad.storage.core import dtypes
 from .. import _core
 from .._core import Tensor, deliver
 from . import composed
+from ._args import Number
 from .reductions import wrapped
-
-Number = (int, float, complex)
-
 
 # ---- differences
 

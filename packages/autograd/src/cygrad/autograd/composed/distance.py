@@ -29,7 +29,7 @@ CDIST_ELEMENTS = 1 << 23      # differences that are held at a time
 
 
 @composed("function")
-def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = CDIST_MODES[0]):
+def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = CDIST_MODES[0]) -> Tensor:
     """p-norm distances between the rows of two batches of matrices.
 
     Parameters

@@ -261,7 +261,7 @@ def contracted(operands, terms, out, sizes):
 
 
 @composed("function")
-def einsum(*args):
+def einsum(*args) -> Tensor:
     """Sums of products by an equation: ``einsum("bij,bjk->bik", x, y)``.
 
     Parameters

@@ -8,6 +8,7 @@ from .. import _core
 from .._core import Tensor, row_call
 from ..function import Function
 from . import composed
+from ._args import Number
 
 LARGEST = {
     "float16": 65504.0,
@@ -350,7 +351,7 @@ class HalfNeighbour(Function):
 @composed("function method out")
 def nextafter(input: Tensor, other: Tensor) -> Tensor:
     """The next number after `input`, in its dtype, towards `other`."""
-    kind = _core.promote_types(tensor_arg(input, "nextafter").dtype, tensor_arg(other, "nextafter", "other").dtype)
+    kind = _core.result_type(tensor_arg(input, "nextafter"), tensor_arg(other, "nextafter", "other"))
     if kind in HALVES:
         return HalfNeighbour.apply(input.to(kind), other.to(kind))
     return row_call("nextafter_real", (input, other))
@@ -365,10 +366,10 @@ def nextafter_in_place(self: Tensor, other: Tensor) -> Tensor:
 
 
 @composed("function")
-def rsub(input: Tensor, other: Tensor, *, alpha: float = 1) -> Tensor:
+def rsub(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
     """``other - alpha * input``."""
     tensor_arg(input, "rsub")
-    if isinstance(other, Tensor) or alpha != 1:
+    if isinstance(other, Tensor) or not (type(alpha) is int and alpha == 1):
         return _core.sub(other, input, alpha=alpha)
     return input.__rsub__(other)
 

@@ -73,7 +73,7 @@ def cholesky_of(a, upper, name, step=LinalgCholeskyEx):
 
 
 @composed("linalg out")
-def cholesky(A: Tensor, *, upper: bool = False):
+def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
     """The lower triangular L with ``A = L L^H``, or the upper triangular U with ``A = U^H U``.
 
     Parameters
@@ -90,7 +90,7 @@ def cholesky(A: Tensor, *, upper: bool = False):
 
 
 @composed("linalg out", returns="L info")
-def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False):
+def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> tuple[Tensor, Tensor]:
     """`cholesky` without its error: ``info`` is 0, or the order of the leading minor that is not positive-definite."""
     check_square(A, "linalg.cholesky")
     factor, info = LinalgCholeskyEx.apply(A, bool(upper))
@@ -100,20 +100,20 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False):
 
 
 @composed("method", name="cholesky")
-def method_cholesky(input: Tensor, upper: bool = False):
+def method_cholesky(input: Tensor, upper: bool = False) -> Tensor:
     """See `linalg.cholesky`."""
     return cholesky_of(input, upper, "cholesky", Cholesky)
 
 
 @composed("function", name="cholesky")
-def function_cholesky(input: Tensor, upper: bool = False, *, out=None):
+def function_cholesky(input: Tensor, upper: bool = False, *, out=None) -> Tensor:
     """See `linalg.cholesky`."""
     y = method_cholesky(input, upper)
     return y if out is None else deliver(y.contiguous(), out)
 
 
 @composed("method")
-def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False):
+def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor:
     """The solution of ``AX = input`` for the A whose Cholesky factor is `input2`."""
     check_tensor(input, "cholesky_solve", "input")
     check_tensor(input2, "cholesky_solve", "input2")
@@ -131,14 +131,14 @@ def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False):
 
 
 @composed("function", name="cholesky_solve")
-def function_cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False, *, out=None):
+def function_cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False, *, out=None) -> Tensor:
     """See `Tensor.cholesky_solve`; an empty `out` is laid out by rows."""
     y = cholesky_solve(input, input2, upper)
     return y if out is None else deliver(y.contiguous(), out)
 
 
 @composed("function method out")
-def cholesky_inverse(input: Tensor, upper: bool = False):
+def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
     """The inverse of the A whose Cholesky factor is `input`."""
     check_square(input, "cholesky_inverse")
     lines = whole_batch(diagonal(input))
@@ -245,7 +245,7 @@ NO_PIVOT = ("U[{0},{0}] is zero and using it on lu_solve would result in a divis
 
 
 @composed("linalg out", returns="LU pivots")
-def lu_factor(A: Tensor, *, pivot: bool = True):
+def lu_factor(A: Tensor, *, pivot: bool = True) -> tuple[Tensor, Tensor]:
     """The factors L and U of ``A = PLU`` in one matrix, and the row swaps, counted from 1, that make up P."""
     packed, pivots, info = factored(A, pivot, "linalg.lu_factor")
     raise_failed(info, "torch.linalg.lu_factor", NO_PIVOT)
@@ -253,7 +253,7 @@ def lu_factor(A: Tensor, *, pivot: bool = True):
 
 
 @composed("linalg out", returns="LU pivots info")
-def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False):
+def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> tuple[Tensor, Tensor, Tensor]:
     """`lu_factor` without its error: ``info`` is 0, or the number of the zero on the diagonal of U."""
     packed, pivots, info = factored(A, pivot, "linalg.lu_factor_ex")
     if check_errors:
@@ -272,7 +272,7 @@ def lu_parts(packed, pivots, want_pivots=True, want_data=True):
 
 
 @composed("linalg out", returns="P L U")
-def lu(A: Tensor, *, pivot: bool = True):
+def lu(A: Tensor, *, pivot: bool = True) -> tuple[Tensor, Tensor, Tensor]:
     """Permutation P, unit lower triangular L and upper triangular U with ``A = PLU``."""
     check_tensor(A, "linalg.lu", "A")
     if A.ndim < 2:
@@ -282,7 +282,8 @@ def lu(A: Tensor, *, pivot: bool = True):
 
 
 @composed("function out", returns="P L U")
-def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True):
+def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True,
+              unpack_pivots: bool = True) -> tuple[Tensor, Tensor, Tensor]:
     """P, L and U from what `linalg.lu_factor` returned; what is not asked for comes empty."""
     check_tensor(LU_data, "lu_unpack", "LU_data")
     check_tensor(LU_pivots, "lu_unpack", "LU_pivots")
@@ -305,14 +306,14 @@ RETURNS["_lu_with_info"] = ("LU", "pivots", "info")
 
 
 @composed("method", name="lu")
-def method_lu(input: Tensor, pivot: bool = True, get_infos: bool = False):
+def method_lu(input: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, ...]:
     """``(LU, pivots)``, or ``(LU, pivots, info)``; see `linalg.lu_factor`."""
     packed, pivots, info = factored(input, pivot, "linalg.lu_factor")
     return named_results("_lu_with_info", (packed, pivots, info)) if get_infos else (packed, pivots)
 
 
 @composed("function", name="lu")
-def function_lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out=None):
+def function_lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out=None) -> tuple[Tensor, ...]:
     """``(LU, pivots)``, or ``(LU, pivots, info)``; see `linalg.lu_factor`."""
     result = method_lu(A, pivot, get_infos)
     if out is None:
@@ -384,12 +385,12 @@ def lu_solved(packed, pivots, b, left, adjoint):
 
 
 @composed("linalg out", name="lu_solve")
-def linalg_lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False):
+def linalg_lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
     """The solution of ``AX = B``, or ``XA = B``, for the A, or its adjoint, that `linalg.lu_factor` factored."""
     return lu_solved(LU, pivots, B, left, adjoint)
 
 
 @composed("function method out")
-def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor):
+def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
     """The solution of ``AX = input`` for the A that `linalg.lu_factor` factored."""
     return lu_solved(LU_data, LU_pivots, input, True, False)

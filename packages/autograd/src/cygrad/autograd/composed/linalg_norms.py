@@ -68,7 +68,7 @@ def vector(x, order, dim, keepdim, dtype, name="linalg.vector_norm"):
 
 
 @composed("linalg out")
-def vector_norm(x: Tensor, ord: float = 2, dim=None, keepdim: bool = False, *, dtype=None):
+def vector_norm(x: Tensor, ord: float = 2, dim=None, keepdim: bool = False, *, dtype=None) -> Tensor:
     """The `ord`-norm of all elements over `dim`, taken for a vector.
 
     Parameters
@@ -133,7 +133,7 @@ def spread(y, x, row, col):
 
 
 @composed("linalg out")
-def matrix_norm(A: Tensor, ord="fro", dim=(-2, -1), keepdim: bool = False, *, dtype=None):
+def matrix_norm(A: Tensor, ord="fro", dim=(-2, -1), keepdim: bool = False, *, dtype=None) -> Tensor:
     """Norms of matrices: "fro", "nuc" (sum of singular values), inf, -inf (row sums), 1, -1 (column sums), 2, -2
     (singular values), of which the negative ones take the smallest."""
     check_tensor(A, "linalg.matrix_norm", "self")
@@ -141,7 +141,7 @@ def matrix_norm(A: Tensor, ord="fro", dim=(-2, -1), keepdim: bool = False, *, dt
 
 
 @composed("linalg out")
-def norm(A: Tensor, ord=None, dim=None, keepdim: bool = False, *, dtype=None):
+def norm(A: Tensor, ord=None, dim=None, keepdim: bool = False, *, dtype=None) -> Tensor:
     """`vector_norm` of one dimension (or of all, without `ord`), `matrix_norm` of two."""
     name = "linalg.norm"
     check_tensor(A, name, "A")
@@ -164,7 +164,7 @@ def norm(A: Tensor, ord=None, dim=None, keepdim: bool = False, *, dtype=None):
 
 
 @composed("linalg out")
-def cond(A: Tensor, p=None):
+def cond(A: Tensor, p=None) -> Tensor:
     """Condition numbers: of a norm `p`, ``||A|| ||A^-1||``; by default the ratio of the extreme singular values."""
     name = "linalg.cond"
     check_matrix(A, name)

@@ -37,13 +37,13 @@ def power(a, n, name):
 
 
 @composed("linalg out", name="matrix_power")
-def linalg_matrix_power(A: Tensor, n: int):
+def linalg_matrix_power(A: Tensor, n: int) -> Tensor:
     """The n-th power of square matrices; of their inverses for negative n."""
     return power(A, n, "linalg.matrix_power")
 
 
 @composed("function method out")
-def matrix_power(input: Tensor, n: int):
+def matrix_power(input: Tensor, n: int) -> Tensor:
     """See `linalg.matrix_power`."""
     return power(input, n, "matrix_power")
 
@@ -119,19 +119,19 @@ def matrix_exponential(a):
 
 
 @composed("function method")
-def matrix_exp(input: Tensor):
+def matrix_exp(input: Tensor) -> Tensor:
     """The exponential of square matrices, by scaling and squaring (Higham 2005)."""
     return matrix_exponential(input)
 
 
 @composed("linalg", name="matrix_exp")
-def linalg_matrix_exp(A: Tensor):
+def linalg_matrix_exp(A: Tensor) -> Tensor:
     """See `matrix_exp`."""
     return matrix_exponential(A)
 
 
 @composed("linalg")
-def vander(x: Tensor, *, N=None):
+def vander(x: Tensor, *, N=None) -> Tensor:
     """Rows of powers 0 to N - 1 of each element (N: default the length of x)."""
     check_tensor(x, "linalg.vander", "x")
     x = x if x.ndim else x.unsqueeze(0)

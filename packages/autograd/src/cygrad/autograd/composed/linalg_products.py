@@ -1,9 +1,11 @@
 """Products of vectors, matrices and chains of them; tensordot, kron, cross."""
 
+from cygrad.storage.core import dtypes
 
 from .. import _core
-from .._core import Tensor, bmm, deliver, dot, matmul, mm, mv, result_type, stack, where
+from .._core import Tensor, as_factor, as_scale, bmm, deliver, dot, matmul, mm, mv, result_type, stack, where
 from . import composed
+from ._args import Number
 from .linalg_base import (
     broadcast_shape,
     check_alike,
@@ -13,28 +15,14 @@ from .linalg_base import (
     numel,
     type_word,
 )
-from .linalg_norms import as_number
 
 # ---- a product added to something
 
 
-def scaled(product, alpha, name):
-    alpha = as_factor(alpha, product, name, "alpha")
-    return product if alpha == 1 else product * alpha
-
-
-def as_factor(value, like, name, arg):
-    """A factor in the numbers of `like`: whole for integers."""
-    value = as_number(value, name, arg)
-    if like.is_floating_point() or like.is_complex():
-        return value
-    return int(value)
-
-
 def blended(c, product, beta, alpha, name, joint=False):
     """``beta * c + alpha * product``; with beta 0 nothing of c counts, NaN neither. `joint`: in the layout of c."""
-    beta = as_factor(beta, product, name, "beta")
-    y = scaled(product, alpha, name)
+    beta, alpha = (as_factor(v, product, name, arg) for v, arg in ((beta, "beta"), (alpha, "alpha")))
+    y = product if alpha == 1 else product * alpha
     if beta == 0:
         return where((product.detach() != product.detach()) & False, c, y) if c.requires_grad else y
     c = c if beta == 1 else c * beta
@@ -71,7 +59,7 @@ def fits(c, shape, name):
 
 @in_place
 @composed("function method out_same")
-def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1):
+def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
     """``beta * input + alpha * mat @ vec``."""
     for x, word in ((input, "input"), (mat, "mat"), (vec, "vec")):
         check_tensor(x, "addmv", word)
@@ -98,7 +86,8 @@ def check_batches(name, a, b):
 
 @in_place
 @composed("function method out_same")
-def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1, out_dtype=None):
+def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1,
+            out_dtype=None) -> Tensor:
     """``beta * input + alpha * batch1 @ batch2``, item by item."""
     check_tensor(input, "baddbmm", "input")
     check_batches("baddbmm", batch1, batch2)
@@ -109,7 +98,7 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, a
 
 @in_place
 @composed("function method out_same")
-def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1):
+def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
     """``beta * input + alpha *`` the sum of the items' products: one product of matrices laid side by side."""
     check_tensor(input, "addbmm", "input")
     check_batches("addbmm", batch1, batch2)
@@ -123,7 +112,7 @@ def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, al
 
 @in_place
 @composed("function method out")
-def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1):
+def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
     """``beta * input + alpha *`` the outer product of two vectors."""
     for x, word in ((input, "input"), (vec1, "vec1"), (vec2, "vec2")):
         check_tensor(x, "addr", word)
@@ -131,19 +120,19 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: f
         raise RuntimeError(f"addr: Expected 1-D argument vec1 and vec2, but got {vec1.ndim}-D and {vec2.ndim}-D")
     fits(input, (vec1.shape[0], vec2.shape[0]), "addr")
     product = vec1.unsqueeze(1) * vec2
-    if str(product.dtype).endswith("bool") and str(input.dtype).endswith("bool"):
-        product = product & bool(alpha)
-        return (input & bool(beta)) | product if beta else product
     product = product.to(result_type(input, product))
-    for word, value in (("beta", beta), ("alpha", alpha)):
-        if isinstance(value, float) and not (product.is_floating_point() or product.is_complex()):
-            raise RuntimeError(f"For integral input tensors, argument {word} must not be a floating point number.")
+    real = {type(beta), type(alpha)} <= {int, float, bool}
+    take = as_scale if real or not product.is_floating_point() else as_factor
+    beta, alpha = (take(v, product, "addr", arg) for v, arg in ((beta, "beta"), (alpha, "alpha")))
+    if product.dtype is dtypes["bool"]:
+        product = product & alpha
+        return (input & beta) | product if beta else product
     return blended(input, product, beta, alpha, "addr", True)
 
 
 @in_place
 @composed("")
-def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1):
+def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
     return _core.addmm(input, mat1, mat2, beta=beta, alpha=alpha)
 
 
@@ -151,7 +140,7 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: 
 
 
 @composed("function method out_same")
-def vdot(input: Tensor, other: Tensor):
+def vdot(input: Tensor, other: Tensor) -> Tensor:
     """Inner product of two vectors, the first one conjugated."""
     check_tensor(input, "vdot", "input")
     check_tensor(other, "vdot", "other")
@@ -159,7 +148,7 @@ def vdot(input: Tensor, other: Tensor):
 
 
 @composed("function method out")
-def outer(input: Tensor, vec2: Tensor):
+def outer(input: Tensor, vec2: Tensor) -> Tensor:
     """All products of an element of one vector and one of the other."""
     check_tensor(input, "outer", "input")
     check_tensor(vec2, "outer", "vec2")
@@ -173,14 +162,14 @@ composed("function method out", name="ger")(outer)
 
 
 @composed("function", name="inner")
-def function_inner(input: Tensor, other: Tensor, *, out=None):
+def function_inner(input: Tensor, other: Tensor, *, out=None) -> Tensor:
     """See `Tensor.inner`."""
     y = inner(input, other)
     return y if out is None else deliver(y, out, bool(input.ndim and other.ndim))
 
 
 @composed("method")
-def inner(input: Tensor, other: Tensor):
+def inner(input: Tensor, other: Tensor) -> Tensor:
     """Products summed over the last dimensions of both; with a 0-d tensor, just the product."""
     check_tensor(input, "inner", "input")
     check_tensor(other, "inner", "other")
@@ -193,7 +182,7 @@ def inner(input: Tensor, other: Tensor):
 
 
 @composed("linalg out")
-def vecdot(x: Tensor, y: Tensor, *, dim: int = -1):
+def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """Inner products of vectors along `dim`, the first one conjugated."""
     name = "linalg.vecdot"
     check_tensor(x, name, "x")
@@ -225,7 +214,7 @@ def cross_of(a, b, dim, name):
 
 
 @composed("linalg out_same", name="cross")
-def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1):
+def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     """Cross products of vectors of length 3 along `dim`."""
     check_tensor(input, "linalg.cross", "input")
     check_tensor(other, "linalg.cross", "other")
@@ -233,7 +222,7 @@ def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1):
 
 
 @composed("function method out_same")
-def cross(input: Tensor, other: Tensor, dim=None):
+def cross(input: Tensor, other: Tensor, dim=None) -> Tensor:
     """Cross products along `dim`, by default the first dimension of size 3; see `linalg.cross`."""
     check_tensor(input, "cross", "input")
     check_tensor(other, "cross", "other")
@@ -264,7 +253,7 @@ def contracted(dims, ndim, which):
 
 
 @composed("function")
-def tensordot(a: Tensor, b: Tensor, dims=2, out=None):
+def tensordot(a: Tensor, b: Tensor, dims=2, out=None) -> Tensor:
     """Products summed over several dimensions of both tensors: one product of matrices.
 
     Parameters
@@ -319,7 +308,7 @@ def contract(a, b, first, second):
 
 
 @composed("function method out")
-def kron(input: Tensor, other: Tensor):
+def kron(input: Tensor, other: Tensor) -> Tensor:
     """Kronecker product: each element of `input` times all of `other`, block by block."""
     check_tensor(input, "kron", "input")
     check_tensor(other, "kron", "other")
@@ -358,7 +347,7 @@ def chain(matrices, split, i, j):
 
 
 @composed("linalg out_same")
-def multi_dot(tensors):
+def multi_dot(tensors) -> Tensor:
     """The product of two or more matrices in the cheapest order; the first and the last may be vectors."""
     tensors = list(tensors)
     for i, t in enumerate(tensors):
@@ -391,7 +380,7 @@ def multi_dot(tensors):
 
 
 @composed("function")
-def chain_matmul(*matrices, out=None):
+def chain_matmul(*matrices, out=None) -> Tensor:
     """The product of matrices in the cheapest order; see `linalg.multi_dot`."""
     for i, t in enumerate(matrices):
         check_tensor(t, "chain_matmul", f"matrices[{i}]")
@@ -407,13 +396,13 @@ def chain_matmul(*matrices, out=None):
 
 
 @composed("linalg out_same", name="matmul")
-def linalg_matmul(input: Tensor, other: Tensor):
+def linalg_matmul(input: Tensor, other: Tensor) -> Tensor:
     """See `matmul`."""
     return matmul(input, other)
 
 
 @composed("linalg", name="diagonal")
-def linalg_diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1):
+def linalg_diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """A view of the diagonals of matrices, as the last dimension."""
     check_tensor(A, "linalg.diagonal", "A")
     return A.diagonal(offset, dim1, dim2)

@@ -94,7 +94,7 @@ def qr_of(a, mode, name):
 
 
 @composed("linalg out", returns="Q R")
-def qr(A: Tensor, mode: str = "reduced"):
+def qr(A: Tensor, mode: str = "reduced") -> tuple[Tensor, Tensor]:
     """Orthonormal columns Q and upper triangular R with ``A = QR``.
 
     Parameters
@@ -108,7 +108,7 @@ def qr(A: Tensor, mode: str = "reduced"):
 
 
 @composed("function method out", name="qr", returns="Q R")
-def old_qr(input: Tensor, some: bool = True):
+def old_qr(input: Tensor, some: bool = True) -> tuple[Tensor, Tensor]:
     """See `linalg.qr`; `some` is mode "reduced"."""
     return qr_of(input, "reduced" if some else "complete", "linalg.qr")
 
@@ -124,7 +124,7 @@ class Geqrf(Step):
 
 
 @composed("function method out", returns="a tau")
-def geqrf(input: Tensor):
+def geqrf(input: Tensor) -> tuple[Tensor, Tensor]:
     """LAPACK's packed form of the QR decomposition: R above the reflectors, and their factors tau."""
     check_matrix(input, "torch.geqrf", "input")
     return Geqrf.apply(input)
@@ -178,7 +178,7 @@ def product_of_reflectors(packed, tau, name):
 
 
 @composed("linalg out")
-def householder_product(A: Tensor, tau: Tensor):
+def householder_product(A: Tensor, tau: Tensor) -> Tensor:
     """The first n columns of the product of the reflections that `geqrf` describes: Q of the QR decomposition.
 
     Where a gradient is wanted, the reflections are recorded one by one.
@@ -187,13 +187,13 @@ def householder_product(A: Tensor, tau: Tensor):
 
 
 @composed("function method out")
-def orgqr(input: Tensor, tau: Tensor):
+def orgqr(input: Tensor, tau: Tensor) -> Tensor:
     """See `linalg.householder_product`."""
     return product_of_reflectors(input, tau, "torch.linalg.householder_product")
 
 
 @composed("function method out")
-def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False):
+def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
     """`other` multiplied by the orthogonal matrix that `geqrf` describes, or by its adjoint."""
     name = "torch.ormqr"
     check_reflectors(input, tau, name)
@@ -231,7 +231,7 @@ def ldl(a, hermitian, name):
 
 
 @composed("linalg out", returns="LD pivots")
-def ldl_factor(A: Tensor, *, hermitian: bool = False):
+def ldl_factor(A: Tensor, *, hermitian: bool = False) -> tuple[Tensor, Tensor]:
     """Compact form of ``A = P L D L^T P^T`` for symmetric (or Hermitian) matrices, not differentiable."""
     packed, pivots, info = ldl(A, hermitian, "torch.linalg.ldl_factor")
     raise_failed(info, "torch.linalg.ldl_factor", "The block {} of D is zero: the matrix is singular.")
@@ -239,7 +239,7 @@ def ldl_factor(A: Tensor, *, hermitian: bool = False):
 
 
 @composed("linalg out", returns="LD pivots info")
-def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = False):
+def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = False) -> tuple[Tensor, Tensor, Tensor]:
     """`ldl_factor` without its error: ``info`` is 0, or the number of the block of D that is zero."""
     packed, pivots, info = ldl(A, hermitian, "torch.linalg.ldl_factor_ex")
     if check_errors:
@@ -248,7 +248,7 @@ def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = Fa
 
 
 @composed("linalg out")
-def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False):
+def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False) -> Tensor:
     """The solution of ``AX = B`` for the A that `ldl_factor` factored."""
     name = "torch.linalg.ldl_solve"
     check_square(LD, name, "LD")

@@ -79,7 +79,7 @@ def check_system(a, b, left, name):
 
 
 @composed("linalg out")
-def solve(A: Tensor, B: Tensor, *, left: bool = True):
+def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     """The solution X of ``AX = B``, or of ``XA = B``.
 
     Parameters
@@ -102,7 +102,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True):
 
 
 @composed("linalg out", returns="result info")
-def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False):
+def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> tuple[Tensor, Tensor]:
     """`solve` without its error: ``info`` is 0 for items that have a solution."""
     x, info = solve_parts(A, B, left, "linalg.solve")
     if check_errors:
@@ -139,19 +139,19 @@ def inverse_of(a, name):
 
 
 @composed("linalg out")
-def inv(A: Tensor):
+def inv(A: Tensor) -> Tensor:
     """Inverses of square matrices; LinAlgError names the batch item that has none."""
     return inverse_of(A, "linalg.inv")
 
 
 @composed("function method out")
-def inverse(input: Tensor):
+def inverse(input: Tensor) -> Tensor:
     """See `linalg.inv`."""
     return inverse_of(input, "linalg.inv")
 
 
 @composed("linalg out", returns="inverse info")
-def inv_ex(A: Tensor, *, check_errors: bool = False):
+def inv_ex(A: Tensor, *, check_errors: bool = False) -> tuple[Tensor, Tensor]:
     """`inv` without its error: ``info`` is 0 for items that have an inverse, else the zero pivot's number."""
     check_square(A, "linalg.inv")
     x, info = LinalgInvEx.apply(A)
@@ -191,7 +191,7 @@ def triangular(a, b, upper, left=True, unit=False):
 
 
 @composed("linalg out")
-def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False):
+def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
     """The solution X of ``AX = B``, or of ``XA = B``, for triangular matrices A.
 
     Parameters
@@ -218,7 +218,7 @@ def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, un
 @composed("function method out", returns="solution cloned_coefficient")
 def triangular_solve(
     input: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
-):
+) -> tuple[Tensor, Tensor]:
     """The solution of ``AX = input`` for triangular A, or of ``A^T X = input``; and a copy of A."""
     check_tensor(A, "triangular_solve", "A")
     check_square(A, "triangular_solve")
@@ -316,13 +316,13 @@ def determinant(a, name):
 
 
 @composed("linalg out")
-def det(A: Tensor):
+def det(A: Tensor) -> Tensor:
     """Determinants of square matrices."""
     return determinant(A, "linalg.det")
 
 
 @composed("function method", name="det")
-def old_det(input: Tensor):
+def old_det(input: Tensor) -> Tensor:
     """See `linalg.det`."""
     return determinant(input, "linalg.det")
 
@@ -365,19 +365,19 @@ def sign_and_log(a, name):
 
 
 @composed("linalg out", returns="sign logabsdet")
-def slogdet(A: Tensor):
+def slogdet(A: Tensor) -> tuple[Tensor, Tensor]:
     """Sign of the determinant and logarithm of its absolute value; (0, -inf) for singular matrices."""
     return sign_and_log(A, "linalg.slogdet")
 
 
 @composed("function method", name="slogdet", returns="sign logabsdet")
-def old_slogdet(input: Tensor):
+def old_slogdet(input: Tensor) -> tuple[Tensor, Tensor]:
     """See `linalg.slogdet`."""
     return sign_and_log(input, "linalg.slogdet")
 
 
 @composed("function method")
-def logdet(input: Tensor):
+def logdet(input: Tensor) -> Tensor:
     """Logarithms of determinants; nan where they are negative."""
     sign, log = sign_and_log(input, "logdet")
     if input.is_complex():
@@ -389,7 +389,7 @@ def logdet(input: Tensor):
 
 
 @composed("linalg")
-def tensorinv(A: Tensor, ind: int = 2, *, out=None):
+def tensorinv(A: Tensor, ind: int = 2, *, out=None) -> Tensor:
     """The inverse of A as a linear map from its last dimensions to its first `ind`.
 
     Returns a tensor of shape ``A.shape[ind:] + A.shape[:ind]``.
@@ -415,7 +415,7 @@ def product_of(sizes):
 
 
 @composed("linalg out")
-def tensorsolve(A: Tensor, B: Tensor, dims=None):
+def tensorsolve(A: Tensor, B: Tensor, dims=None) -> Tensor:
     """The X with ``tensordot(A, X, X.ndim) == B``.
 
     Parameters

@@ -128,7 +128,7 @@ def svd_of(a, full, name, vectors=True):
 
 
 @composed("linalg out", returns="U S Vh")
-def svd(A: Tensor, full_matrices: bool = True, *, driver=None):
+def svd(A: Tensor, full_matrices: bool = True, *, driver=None) -> tuple[Tensor, Tensor, Tensor]:
     """Singular value decomposition ``A = U diag(S) Vh``.
 
     Parameters
@@ -162,14 +162,14 @@ def values_of(a, name):
 
 
 @composed("linalg out")
-def svdvals(A: Tensor, *, driver=None):
+def svdvals(A: Tensor, *, driver=None) -> Tensor:
     """Singular values, in descending order."""
     check_driver(driver, "svdvals")
     return values_of(A, "linalg.svdvals")
 
 
 @composed("function method out", name="svd", returns="U S V")
-def old_svd(input: Tensor, some: bool = True, compute_uv: bool = True):
+def old_svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> tuple[Tensor, Tensor, Tensor]:
     """See `linalg.svd`; the third result is V, not its conjugate transpose."""
     check_matrix(input, "svd", "A")
     if compute_uv:
@@ -226,13 +226,13 @@ def eigh_of(a, uplo, name, vectors=True):
 
 
 @composed("linalg out", returns="eigenvalues eigenvectors")
-def eigh(A: Tensor, UPLO: str = "L"):
+def eigh(A: Tensor, UPLO: str = "L") -> tuple[Tensor, Tensor]:
     """Eigenvalues, ascending, and orthonormal eigenvectors of Hermitian matrices, of which one triangle is read."""
     return eigh_of(A, UPLO, "linalg.eigh")
 
 
 @composed("linalg out")
-def eigvalsh(A: Tensor, UPLO: str = "L"):
+def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
     """Eigenvalues, ascending, of Hermitian matrices, of which one triangle is read."""
     return eigh_of(A, UPLO, "linalg.eigh", isinstance(A, Tensor) and differentiated(A))[0]
 
@@ -301,13 +301,13 @@ def eig_of(a, vectors):
 
 
 @composed("linalg out", returns="eigenvalues eigenvectors")
-def eig(A: Tensor):
+def eig(A: Tensor) -> tuple[Tensor, Tensor]:
     """Complex eigenvalues and eigenvectors of length 1 of square matrices."""
     return eig_of(A, True)
 
 
 @composed("linalg out")
-def eigvals(A: Tensor):
+def eigvals(A: Tensor) -> Tensor:
     """Complex eigenvalues of square matrices."""
     return eig_of(A, isinstance(A, Tensor) and differentiated(A))[0]
 
@@ -395,7 +395,7 @@ def pseudo_inverse(a, atol, rtol, hermitian):
 
 
 @composed("linalg out")
-def pinv(A: Tensor, rcond=None, hermitian: bool = False, *, atol=None, rtol=None):
+def pinv(A: Tensor, rcond=None, hermitian: bool = False, *, atol=None, rtol=None) -> Tensor:
     """Moore-Penrose pseudo-inverses.
 
     Parameters
@@ -414,13 +414,13 @@ def pinv(A: Tensor, rcond=None, hermitian: bool = False, *, atol=None, rtol=None
 
 
 @composed("function method")
-def pinverse(input: Tensor, rcond: float = 1e-15):
+def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
     """See `linalg.pinv`; `rcond` is its rtol."""
     return pseudo_inverse(input, 0.0, rcond, False)
 
 
 @composed("linalg out")
-def matrix_rank(A: Tensor, tol=None, hermitian: bool = False, *, atol=None, rtol=None):
+def matrix_rank(A: Tensor, tol=None, hermitian: bool = False, *, atol=None, rtol=None) -> Tensor:
     """Number of singular values above max(atol, rtol * largest); defaults as for `pinv`, `tol` is an older atol."""
     name = "torch.linalg.matrix_rank"
     check_tensor(A, name, "A")
@@ -489,7 +489,7 @@ def lstsq_zero(a, b, driver):
 
 
 @composed("linalg out", returns="solution residuals rank singular_values")
-def lstsq(A: Tensor, B: Tensor, rcond=None, *, driver=None):
+def lstsq(A: Tensor, B: Tensor, rcond=None, *, driver=None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The X of least ``||AX - B||``, and among several the smallest.
 
     Parameters

@@ -5,6 +5,7 @@ from math import pi, sqrt
 from cygrad.storage.core import dtypes
 
 from .. import _core
+from .._core import Tensor
 from . import composed
 
 
@@ -32,7 +33,7 @@ def window(formula, start, step, M, dtype, device, requires_grad):
 
 
 @composed("signal.windows")
-def general_cosine(M, *, a, sym=True, dtype=None, layout=None, device=None, requires_grad=False):
+def general_cosine(M, *, a, sym=True, dtype=None, layout=None, device=None, requires_grad=False) -> Tensor:
     """A sum of cosines, ``a[0] - a[1] cos(x) + a[2] cos(2 x) - ...`` over one period.
 
     Parameters
@@ -62,41 +63,41 @@ def general_cosine(M, *, a, sym=True, dtype=None, layout=None, device=None, requ
 
 
 @composed("signal.windows")
-def general_hamming(M, *, alpha=0.54, sym=True, dtype=None, layout=None, device=None, requires_grad=False):
+def general_hamming(M, *, alpha=0.54, sym=True, dtype=None, layout=None, device=None, requires_grad=False) -> Tensor:
     """``alpha - (1 - alpha) cos(x)`` over one period."""
     return general_cosine(M, a=[alpha, 1 - alpha], sym=sym, dtype=dtype, layout=layout, device=device,
                           requires_grad=requires_grad)
 
 
 @composed("signal.windows")
-def hamming(M, *, sym=True, dtype=None, layout=None, device=None, requires_grad=False):
+def hamming(M, *, sym=True, dtype=None, layout=None, device=None, requires_grad=False) -> Tensor:
     """The Hamming window, ``0.54 - 0.46 cos(x)``."""
     return general_hamming(M, sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
 
 
 @composed("signal.windows")
-def hann(M, *, sym=True, dtype=None, layout=None, device=None, requires_grad=False):
+def hann(M, *, sym=True, dtype=None, layout=None, device=None, requires_grad=False) -> Tensor:
     """The Hann window, ``sin(x / 2) ** 2``."""
     return general_hamming(M, alpha=0.5, sym=sym, dtype=dtype, layout=layout, device=device,
                            requires_grad=requires_grad)
 
 
 @composed("signal.windows")
-def blackman(M, *, sym=True, dtype=None, layout=None, device=None, requires_grad=False):
+def blackman(M, *, sym=True, dtype=None, layout=None, device=None, requires_grad=False) -> Tensor:
     """The Blackman window, ``0.42 - 0.5 cos(x) + 0.08 cos(2 x)``."""
     return general_cosine(M, a=[0.42, 0.5, 0.08], sym=sym, dtype=dtype, layout=layout, device=device,
                           requires_grad=requires_grad)
 
 
 @composed("signal.windows")
-def nuttall(M, *, sym=True, dtype=None, layout=None, device=None, requires_grad=False):
+def nuttall(M, *, sym=True, dtype=None, layout=None, device=None, requires_grad=False) -> Tensor:
     """Nuttall's four-term window with the lowest sidelobes (IEEE Trans. ASSP 29, 1981)."""
     return general_cosine(M, a=[0.3635819, 0.4891775, 0.1365995, 0.0106411], sym=sym, dtype=dtype, layout=layout,
                           device=device, requires_grad=requires_grad)
 
 
 @composed("signal.windows")
-def bartlett(M, *, sym=True, dtype=None, layout=None, device=None, requires_grad=False):
+def bartlett(M, *, sym=True, dtype=None, layout=None, device=None, requires_grad=False) -> Tensor:
     """The Bartlett window, a triangle from 0 to 1 and back."""
     dtype = settled("bartlett", M, dtype, layout, device)
     step = 2 / (M - 1 if sym else M) if M > 1 else 0
@@ -104,7 +105,7 @@ def bartlett(M, *, sym=True, dtype=None, layout=None, device=None, requires_grad
 
 
 @composed("signal.windows")
-def cosine(M, *, sym=True, dtype=None, layout=None, device=None, requires_grad=False):
+def cosine(M, *, sym=True, dtype=None, layout=None, device=None, requires_grad=False) -> Tensor:
     """Half a period of a sine, sampled in the middle of M equal parts."""
     dtype = settled("cosine", M, dtype, layout, device)
     step = pi / (M if sym else M + 1) if M > 1 else 0
@@ -112,7 +113,8 @@ def cosine(M, *, sym=True, dtype=None, layout=None, device=None, requires_grad=F
 
 
 @composed("signal.windows")
-def exponential(M, *, center=None, tau=1.0, sym=True, dtype=None, layout=None, device=None, requires_grad=False):
+def exponential(M, *, center=None, tau=1.0, sym=True, dtype=None, layout=None, device=None,
+                requires_grad=False) -> Tensor:
     """``exp(-|x - center| / tau)``, where `center` is by default the middle.
 
     Raises
@@ -130,7 +132,7 @@ def exponential(M, *, center=None, tau=1.0, sym=True, dtype=None, layout=None, d
 
 
 @composed("signal.windows")
-def gaussian(M, *, std=1.0, sym=True, dtype=None, layout=None, device=None, requires_grad=False):
+def gaussian(M, *, std=1.0, sym=True, dtype=None, layout=None, device=None, requires_grad=False) -> Tensor:
     """``exp(-x ** 2 / (2 std ** 2))`` about the middle.
 
     Raises
@@ -147,7 +149,7 @@ def gaussian(M, *, std=1.0, sym=True, dtype=None, layout=None, device=None, requ
 
 
 @composed("signal.windows")
-def kaiser(M, *, beta=12.0, sym=True, dtype=None, layout=None, device=None, requires_grad=False):
+def kaiser(M, *, beta=12.0, sym=True, dtype=None, layout=None, device=None, requires_grad=False) -> Tensor:
     """The Kaiser window, ``i0(beta sqrt(1 - x ** 2)) / i0(beta)`` for x from -1 to 1.
 
     Raises

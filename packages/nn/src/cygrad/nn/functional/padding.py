@@ -33,6 +33,8 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
         If the mode is unknown, or the input has another number of dimensions.
     """
     widths = tuple(pad)
+    if isinstance(value, complex):
+        raise TypeError(f"pad(): argument 'value' must be a real number, not {value}")
     if mode == "constant":
         return cygrad.constant_pad_nd(input, widths, 0 if value is None else value)
     if len(widths) % 2:

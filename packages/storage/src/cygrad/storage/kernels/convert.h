@@ -13,6 +13,7 @@ enum {
     C_BOOL, C_UINT8, C_INT8, C_INT16, C_INT32, C_INT64, C_FLOAT16, C_BFLOAT16, C_FLOAT32, C_FLOAT64, C_COMPLEX64, C_COMPLEX128,
     C_UINT16, C_UINT32, C_UINT64, C_COLUMNS = 16
 };
+enum { C_NUMBER = 64 };        /* a bit of `truths` beyond the operands */
 enum { C_BLOCK = 512 };        /* elements of a block on the stack */
 
 typedef void (*c_loop)(char** p, const int64_t* st, int64_t n, const double* attr);
@@ -100,20 +101,24 @@ static void c_narrow(int code, char* y, int64_t st, const void* x, int64_t n) {
 /* == a pointwise kernel of an adapted type == */
 
 /* Run `loop`, a kernel of the type that `code` computes in, over operands of the type `code`; bit k of `truths` is set where
-   operand k is of bytes whatever the type. */
+   operand k is of bytes whatever the type. With C_NUMBER, `attr` is NULL or says that one operand of halves is a number with the
+   digits of a float: its place and its value. */
 static void c_through(c_loop loop, int code, int nop, unsigned truths, char** p, const int64_t* st, int64_t n,
                       const double* attr) {
     uint64_t block[6][C_BLOCK];
     int64_t dense[6], done, m, i;
     char* q[6];
-    int k;
+    int k, which = -1;
+    float number = 0;
     for (k = 0; k < nop; k++) dense[k] = truths >> k & 1 ? 1 : c_size(c_computed(code));
+    if (truths & C_NUMBER && attr) { number = (float)attr[1]; which = (int)attr[0]; dense[which] = 0; }
     for (done = 0; done < n; done += m) {
         m = n - done < C_BLOCK ? n - done : C_BLOCK;
         for (k = 0; k < nop; k++) {
             char* at = p[k] + done * st[k];
             q[k] = (char*)block[k];
-            if (truths >> k & 1) {
+            if (k == which) q[k] = (char*)&number;
+            else if (truths >> k & 1) {
                 if (st[k] == 1) q[k] = at;
                 else if (k) for (i = 0; i < m; i++) q[k][i] = at[i * st[k]];
             }

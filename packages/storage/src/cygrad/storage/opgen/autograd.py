@@ -11,8 +11,8 @@ from .scalar import attr_names, forward_kernel, gradient_plan, kernels
 from .stubs import composed_stubs, stub_text
 from .tensor import ARG_LETTER, TensorReading, helper_signatures
 
-C_ARG = {"int": "int64_t", "float": "double", "number": "double", "flag": "bint", "dim": "int64_t", "dims": "uint64_t",
-         "axis": "uint64_t", "axes": "uint64_t",
+C_ARG = {"int": "int64_t", "float": "double", "factor": "double", "number": "double", "flag": "bint", "dim": "int64_t",
+         "dims": "uint64_t", "axis": "uint64_t", "axes": "uint64_t",
          "ints": "const Dims*", "dtype": "int", "castto": "int", "str": "str", "scalar": "object"}
 OUT = "SLOT_OUT"
 
@@ -62,7 +62,7 @@ def kept_args(row):
         elif p.name in read:
             if p.type in ("ints", "str"):
                 kept[p.name], rest = "n.rest", rest + 1
-            elif p.type in ("float", "number"):
+            elif p.type in ("float", "factor", "number"):
                 kept[p.name], doubles = f"n.attr[{doubles}]", doubles + 1
             else:
                 kept[p.name], ints = f"n.iattr[{ints}]", ints + 1

@@ -8,7 +8,7 @@ from .scalar import KINDS, PRIMITIVES, NotScalar, forward_kernel, gradient_kerne
 
 API = {"function", "method", "inplace", *OUT_FORMS, "nn", "varargs", *NAMESPACES}
 TEST = {"low", "high", "ref"}
-GUARDS = ("divisor", "exponent", "nobool", "range", "quotient", "floating", "bounds")  # in the order of their bits
+GUARDS = ("divisor", "exponent", "nobool", "range", "quotient", "floating", "bounds", "halves")  # in the order of their bits
 CONSTANTS = {"pi", "True", "False", "None"}
 
 
@@ -119,7 +119,7 @@ def check_scalar(rows, row):
     if len(row.inputs) > 5:
         row.fail(f"a pointwise row has at most 5 inputs, got {len(row.inputs)}")
     for p in row.params:
-        if p.type not in ("t", "tn", "n", "mask", "float", "number", "int", "flag"):
+        if p.type not in ("t", "tn", "n", "mask", "float", "factor", "number", "int", "flag"):
             row.fail(f"a pointwise row cannot take the {p.type} {p.name!r}")
     kinds = {t.kind for t in row_types(row)} | ({"complex"} & set(row.types.split()))
     for kind in set(row.fwd) - kinds - {""}:

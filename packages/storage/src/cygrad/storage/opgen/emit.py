@@ -197,7 +197,7 @@ def through_text(rows, found, group):
     enter = ["static void c_register_through(void** table) {", "    memcpy(c_kernels, table, sizeof(c_kernels));"]
     for i, kernel in enumerate(found):
         for code in kernel.adapted if group_of(rows, kernel) == group else ():
-            lines.append(f"C_KERNEL({i}, C_{code}, {len(kernel.operands) + 1}, {kernel.truths})")
+            lines.append(f"C_KERNEL({i}, C_{code}, {len(kernel.operands) + 1}, {kernel.flags})")
             enter.append(f"    table[{i} * C_COLUMNS + C_{code}] = (void*)c_through_{i}_C_{code};")
     return "\n".join([*lines, "", *enter, "}"]) + "\n"
 

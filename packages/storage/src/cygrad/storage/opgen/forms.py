@@ -10,12 +10,12 @@ from .parse import NAMESPACES
 from .scalar import attr_names
 
 KINDS = ("t", "tn", "n", "mask", "index", "int", "float", "number", "flag", "dim", "dims", "axis", "axes", "ints",
-         "dtype", "castto", "str", "scalar", "alpha", "out")
+         "dtype", "castto", "str", "scalar", "factor", "alpha", "out")
 USUAL = {None: "MISSING", "None": "NONE", "False": "NO", "True": "YES", "()": "NOTHING"}
 FLAGS = {"out_same": "EXACT", "out_typed": "EXACT | TYPED"}
 # How a call passes each type of argument on: a member of the union `Arg`.
 MEMBER = {"int": "i", "dim": "i", "flag": "i", "dtype": "i", "castto": "i", "dims": "m", "axis": "m", "axes": "m",
-          "float": "f", "number": "f", "ints": "d", "str": "o", "scalar": "o"}
+          "float": "f", "number": "f", "factor": "f", "ints": "d", "str": "o", "scalar": "o"}
 PLACES = {"function", "nn", *NAMESPACES}
 
 
@@ -68,6 +68,7 @@ def form_entry(row, rows, first):
     flags += ["POINTWISE"] if row.kind == "pointwise" else []
     flags += ["SEVERAL"] if len(row.outputs) > 1 else []
     flags += ["NAMED"] if row.returns else []
+    flags += ["FACTORS"] if row.factors else []
     plain = row.kind == "pointwise" and not row.args and not row.overload and len(row.inputs) < 3
     quick = len(row.inputs) if plain and all(p.type in ("t", "tn") for p in row.inputs) else 0
     overload = names.index(row.overload) if row.overload else -1
@@ -86,8 +87,10 @@ def forms_text(rows):
             row.fail("scalar arguments of a public form stand in the order in which the kernel reads them")
         i, first = len(forms), len(params)
         forms.append(form_entry(row, rows, first))
+        places = [p.name for p in row.params]
         for name, kind, default, keyword in takes(row):
-            params.append(f'    {{"{name}", KIND_{kind.upper()}, {usual(row, kind, default)}, {int(keyword)}}},')
+            target = places.index(row.factors[name]) if kind == "factor" else 0
+            params.append(f'    {{"{name}", KIND_{kind.upper()}, {usual(row, kind, default)}, {int(keyword)}, {target}}},')
         for mode, name in modes(row):
             entries.append(f"ENTRY({i}, {mode})")
             text = json.dumps(name + signature(row, mode) + row.doc, ensure_ascii=False)

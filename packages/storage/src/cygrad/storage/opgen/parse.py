@@ -29,9 +29,11 @@ nondiff = "boolean"          # why there is no gradient, where there is none
                                  # integer number there is negative; nobool: no input is bool; quotient: second and
                                  # third input are not both integers; floating: integers are refused,
                                  # not converted; bounds: no number bounds a bool tensor; range: numbers fit the
-                                 # dtype of the result
+                                 # dtype of the result; halves: a number beside halves keeps the digits of a
+                                 # float32
     refusal = "TypeError: ..."   # pointwise: raised for a dtype without kernel (default: NotImplementedError)
     alpha   = "add_scaled"       # the row that a factor on the second input selects
+    factors = { value = "a" }    # which input an argument of type factor multiplies
     node    = "Mul"              # name of the graph node without "Backward0" (default: the name in CamelCase)
     overload = "dim"             # node names end in 1, not 0, where this argument is given, or this input is a tensor
     returns = "values indices"   # several results: fields of the named tuple return_types.NAME (default: a plain tuple)
@@ -54,8 +56,9 @@ may call the functions of kernels/special.h, and have no fused gradients; their 
 
 Inputs without a type are tensors; `tn` is a tensor or a number, `n` a number or a 0-d tensor; `bool` on an input before
 the first argument with a default is a tensor of bool. Arguments: int, float, number, flag, dim, dims, axis (one
-dimension, None for all), axes (as dims, but () for none), ints, dtype, str, scalar (a number of any kind), and castto,
-a dtype to which the inputs are cast before the operation.
+dimension, None for all), axes (as dims, but () for none), ints, dtype, str, scalar (a number of any kind), factor (as
+float, but a number that is no double multiplies its input before the operation), and castto, a dtype to which the
+inputs are cast before the operation.
 """
 import ast
 import re
@@ -68,11 +71,11 @@ RARE = "special"
 NAMESPACES = ("linalg", "special", "fft")
 TENSOR_TYPES = ("t", "tn", "n", "mask", "tensors", "index")
 ARG_TYPES = ("int", "float", "number", "flag", "dim", "dims", "axis", "axes", "ints", "dtype", "castto", "str",
-             "scalar")
+             "scalar", "factor")
 OUT_FORMS = ("out", "out_same", "out_typed")
 KEYS = {"sig", "types", "out", "promote", "fwd", "fwd_bool", "fwd_int", "fwd_complex", "kernel", "into", "meta",
         "tensor", "grad", "jvp", "nondiff", "node", "py", "api", "doc", "test", "alpha", "hand", "guard", "refusal",
-        "layout", "overload", "returns", "alias", "fused", "batch"}
+        "layout", "overload", "returns", "alias", "fused", "batch", "factors"}
 
 
 class TableError(ValueError):
@@ -122,6 +125,7 @@ class Row:
     batch: str | None
     alias: tuple
     fused: bool
+    factors: dict             # argument of type factor -> the input that it multiplies
     test: dict = field(default_factory=dict)
 
     @property
@@ -226,6 +230,7 @@ def parse_row(name, file, raw):
                py=raw.get("py", {}),
                api=tuple(raw.get("api", default_api).split()), doc=raw["doc"], test=raw.get("test", {}),
                alias=tuple(raw.get("alias", "").split()), fused=raw.get("fused", file != RARE),
+               factors=raw.get("factors", {}),
                **{key: raw.get(key) for key in optional})
 
 

@@ -323,6 +323,11 @@ class Kernel:
         kinds = ["truth" if self.truth else "value", *(kind for _, kind in self.operands)]
         return sum(1 << k for k, kind in enumerate(kinds) if kind == "truth")
 
+    @property
+    def flags(self):
+        """`truths` for c_through, with C_NUMBER where an operand beside halves may be a float32 number."""
+        return self.truths | (64 if self.name == self.row.name and "halves" in (self.row.guard or "").split() else 0)
+
     def reading(self, rows, type, positional=False, near=False):
         """(text of the formula, its Reading); `positional` names operands by place, to find equal kernels."""
         names = {n: (f"o{i}" if positional else n, "value") for i, (n, kind) in enumerate(self.operands)}
@@ -338,7 +343,7 @@ class Kernel:
 
 def attr_names(row):
     """Arguments that reach a loop as doubles, in the order of `attr`."""
-    return tuple(p.name for p in row.args if p.type in ("float", "number", "int", "flag"))
+    return tuple(p.name for p in row.args if p.type in ("float", "factor", "number", "int", "flag"))
 
 
 def forward_kernel(row):

@@ -5,7 +5,7 @@ from pathlib import Path
 from .parse import NAMESPACES
 
 # a method of Tensor or a function has the plain name
-STUB_ARG = {"int": "_int", "float": "_float", "number": "_Number", "flag": "_bool", "dim": "_int",
+STUB_ARG = {"int": "_int", "float": "_float", "factor": "_Number", "number": "_Number", "flag": "_bool", "dim": "_int",
             "dims": "_int | Sequence[_int] | None", "axis": "_int | None", "axes": "_int | Sequence[_int] | None",
             "ints": "Sequence[_int]", "dtype": "_dtype | None", "castto": "_dtype | None", "str": "str",
             "scalar": "_Number"}

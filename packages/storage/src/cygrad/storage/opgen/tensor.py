@@ -12,8 +12,8 @@ from .scalar import constant
 
 C_TYPES = {"Tensor": "T", "double": "D", "int64_t": "I", "uint64_t": "M", "bint": "B", "const Dims*": "Z", "int": "I",
            "str": "S"}
-ARG_LETTER = {"int": "I", "float": "D", "number": "D", "flag": "B", "dim": "I", "dims": "M", "axis": "M", "axes": "M",
-              "ints": "Z", "dtype": "I", "castto": "I", "str": "S",
+ARG_LETTER = {"int": "I", "float": "D", "factor": "D", "number": "D", "flag": "B", "dim": "I", "dims": "M", "axis": "M",
+              "axes": "M", "ints": "Z", "dtype": "I", "castto": "I", "str": "S",
               "scalar": "S"}
 OPERATORS = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.Pow: "pow", ast.BitAnd: "bitwise_and",
              ast.BitOr: "bitwise_or", ast.BitXor: "bitwise_xor"}
