@@ -194,6 +194,9 @@ def test_numbers_beside_halves(dtype):
                 assert y.dtype is x.dtype
                 assert cygrad.equal(y, f(x.float(), v).to(x.dtype))
         assert cygrad.equal(x.clone().mul_(v), x * v)
+        y = x.clone()
+        y /= v
+        assert cygrad.equal(y, x / v)
         assert cygrad.equal(cygrad.lerp(x, -x, v), cygrad.lerp(x.float(), -x.float(), v).to(x.dtype))
         g, = cygrad.autograd.grad((x.requires_grad_() * v).sum(), x)
         assert cygrad.equal(g, cygrad.full_like(x.float(), v).to(x.dtype))

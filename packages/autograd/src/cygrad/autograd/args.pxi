@@ -299,6 +299,13 @@ def as_scale(value, Tensor like not None, str name, str arg):
     return scale_of(value, like.m.dtype, name, arg)
 
 
+cdef inline bint plain_factor(object v, int code) except -1:
+    """Whether v is as it is a number of this dtype: the usual case, without a look through all rules."""
+    if PyFloat_CheckExact(v):
+        return (code == FLOAT32 or code == FLOAT64) and -1e38 < PyFloat_AS_DOUBLE(v) < 1e38
+    return PyLong_CheckExact(v) and (code == FLOAT32 or code == FLOAT64 or code == INT64) and -0x8000000 < v < 0x8000000
+
+
 cdef bint is_double(object v) except -1:
     """Whether a kernel's scalar argument, a double, can be this number."""
     return not (isinstance(v, complex) and v.imag or isinstance(v, int) and not -0x20000000000000 <= v <= 0x20000000000000)
@@ -315,6 +322,9 @@ cdef Tensor factored(object v, Tensor t, Tensor like, str name, str arg, double*
     """The tensor that the factor v multiplies, with `to` for what is left of the factor: t and the number itself if that is
     a double, else their product and 1."""
     cdef int code = result_code(like, t, None)
+    if plain_factor(v, code):
+        to[0] = v
+        return t
     v = factor_in(as_scalar(v, name, arg), FLOAT32 if is_half(code) else code)
     to[0] = 1
     if not is_double(v):
@@ -327,10 +337,14 @@ cdef Tensor with_alpha(int op, int scaled, Tensor a, Tensor b, object alpha, str
     """A sum or difference with a factor on b; `scaled` is the operation with a factor that is a double."""
     cdef double attr[2]
     cdef int code = result_code(a, b, None)
+    attr[1] = 0
+    if plain_factor(alpha, code):
+        attr[0] = alpha
+        return pointwise(scaled, 2, a, b, None, attr, target)
     alpha = scale_of(alpha, code, name, "alpha")
     if not is_double(alpha):
         return pointwise(op, 2, a, times(b, alpha, code), None, NULL, target)
-    attr[0], attr[1] = alpha.real, 0
+    attr[0] = alpha.real
     return pointwise(scaled, 2, a, b, None, attr, target)
 
 

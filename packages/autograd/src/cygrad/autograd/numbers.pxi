@@ -33,8 +33,11 @@ cdef inline Tensor wrap(object v, Tensor t, bint exact):
 cdef inline Tensor wrap_for(int op, object v, Tensor t):
     """The same for an operation, which may want float32 numbers beside halves, or see whether a number overflows."""
     cdef int code = real_of(t.m.dtype), guard = OPS[op].guard
-    if guard & GUARD_RANGE and (PyFloat_CheckExact(v) or PyLong_CheckExact(v)) and not -65504 <= v <= 65504:
-        check_fits(v, code, op)          # inside the range of float16 all fits
+    cdef double size
+    if guard & GUARD_RANGE:
+        size = PyFloat_AS_DOUBLE(v) if PyFloat_CheckExact(v) else v if PyLong_CheckExact(v) else 0
+        if not -65504 <= size <= 65504:
+            check_fits(v, code, op)      # inside the range of float16 all fits
     return wrap_number(v, FLOAT32 if guard & GUARD_HALVES and is_half(code) else code, OPS[op].out_bool)
 
 
