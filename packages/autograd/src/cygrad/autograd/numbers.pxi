@@ -41,6 +41,21 @@ cdef inline Tensor wrap_for(int op, object v, Tensor t):
     return wrap_number(v, FLOAT32 if guard & GUARD_HALVES and is_half(code) else code, OPS[op].out_bool)
 
 
+cdef bint number_beside_halves(const OpInfo* o, double* number, int code, Tensor a, Tensor b, Tensor c) except -1:
+    """Whether an operand is one number of another dtype, which then keeps the digits of a float32: `number` is its place among
+    the operands of the loop, and its value (c_through in convert.h). The dividend of a rounded quotient is rounded itself."""
+    cdef Tensor t = None
+    if b is not None and b.m.ndim == 0 and b.m.dtype != code:
+        t, number[0] = b, 2
+    elif c is not None and c.m.ndim == 0 and c.m.dtype != code:
+        t, number[0] = c, 3
+    elif a.m.ndim == 0 and a.m.dtype != code and not o.guard & GUARD_DIVISOR:
+        t, number[0] = a, 1
+    if t is not None:
+        number[1] = (<float*>t.m.data)[0] if t.m.dtype == FLOAT32 else ops.item(&t.m)
+    return t is not None
+
+
 cdef int check_fits(object v, int code, int op) except -1:
     """A large number beside a tensor of this dtype; halves of `where` may become infinite."""
     if is_float(code):

@@ -8,7 +8,8 @@ from .scalar import KINDS, PRIMITIVES, NotScalar, forward_kernel, gradient_kerne
 
 API = {"function", "method", "inplace", *OUT_FORMS, "nn", "varargs", *NAMESPACES}
 TEST = {"low", "high", "ref"}
-GUARDS = ("divisor", "exponent", "nobool", "range", "quotient", "floating", "bounds", "halves")  # in the order of their bits
+# in the order of their bits
+GUARDS = ("divisor", "exponent", "nobool", "range", "quotient", "floating", "bounds", "halves")
 CONSTANTS = {"pi", "True", "False", "None"}
 
 

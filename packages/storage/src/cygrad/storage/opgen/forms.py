@@ -90,7 +90,8 @@ def forms_text(rows):
         places = [p.name for p in row.params]
         for name, kind, default, keyword in takes(row):
             target = places.index(row.factors[name]) if kind == "factor" else 0
-            params.append(f'    {{"{name}", KIND_{kind.upper()}, {usual(row, kind, default)}, {int(keyword)}, {target}}},')
+            facts = f"KIND_{kind.upper()}, {usual(row, kind, default)}, {int(keyword)}, {target}"
+            params.append(f'    {{"{name}", {facts}}},')
         for mode, name in modes(row):
             entries.append(f"ENTRY({i}, {mode})")
             text = json.dumps(name + signature(row, mode) + row.doc, ensure_ascii=False)
