@@ -37,6 +37,8 @@ cdef int conv_geometry(Conv* c, str op, Meta* w, int nd, int n, const int64_t* v
     """Fills what the weight and ``[stride, padding, dilation (each of nd numbers), groups]`` say."""
     cdef int i, k
     memset(c, 0, sizeof(Conv))
+    if not is_float(COMPUTED[w.dtype]):
+        no_kernel(op, w.dtype)
     if nd < 1 or nd > 3 or n != 3 * nd + 1:
         raise RuntimeError(f"{op}: one to three dimensions with a stride, padding and dilation for each are wanted, got {nd} "
                            f"dimensions and {n} numbers")

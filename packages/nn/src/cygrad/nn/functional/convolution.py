@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import cygrad
 from cygrad import Tensor
@@ -56,6 +56,14 @@ def _check_weight(
         )
 
 
+def _by_parts(run: Callable[..., Tensor], x: Tensor, weight: Tensor, *numbers: tuple[int, ...]) -> Tensor:
+    """A convolution of real or, part by part, of complex numbers."""
+    if not (x.is_complex() and weight.is_complex()):
+        return run(x, weight, *numbers)
+    real = run(x.real, weight.real, *numbers) - run(x.imag, weight.imag, *numbers)
+    return cygrad.complex(real, run(x.real, weight.imag, *numbers) + run(x.imag, weight.real, *numbers))
+
+
 def _with_bias(result: Tensor, bias: Tensor | None, batched: bool, dims: int) -> Tensor:
     if bias is not None:
         result = result + bias.view(-1, *(1,) * dims)
@@ -80,7 +88,7 @@ def _conv(
     if isinstance(padding, str):
         x, padding = _named_padding(x, weight, padding, stride, dilation, dims)
     padding = per_dimension("padding", padding, dims)
-    result = _core.convolution(x, weight, (*stride, *padding, *dilation, groups))
+    result = _by_parts(_core.convolution, x, weight, (*stride, *padding, *dilation, groups))
     return formatted(_with_bias(result, bias, batched, dims), input)
 
 
@@ -241,7 +249,7 @@ def _conv_transpose(
             )
     shape = (x.shape[0], weight.shape[1] * groups, *sizes)
     pads = (0,) * dims if cropped else padding
-    result = _core.convolution_input(x, weight, (*stride, *pads, *dilation, groups), shape)
+    result = _by_parts(_core.convolution_input, x, weight, (*stride, *pads, *dilation, groups), shape)
     if cropped:
         ends = [(-padding[i], kept[i] + padding[i] - sizes[i]) for i in reversed(range(dims))]
         result = cygrad.constant_pad_nd(result, tuple(width for pair in ends for width in pair), 0)

@@ -251,7 +251,7 @@ def binary_cross_entropy_with_logits(
     if target.shape != input.shape:
         raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
     if pos_weight is None:
-        losses = (1 - target) * input - logsigmoid(input)
+        losses = row_call("binary_cross_entropy_with_logits", (input, target))
     else:
         losses = (1 - target) * input - ((pos_weight - 1) * target + 1) * logsigmoid(input)
     return reduced(losses if weight is None else losses * weight, reduction)
