@@ -15,8 +15,9 @@ from arguments import PREAMBLE
 
 import cygrad
 
-# What users of PyTorch know; NotImplementedError is a RuntimeError, and a BufferError what DLPack asks for.
-ERRORS = (TypeError, ValueError, RuntimeError, IndexError, OverflowError, BufferError)
+# What users of PyTorch know; NotImplementedError is a RuntimeError, a BufferError is what DLPack asks for, and
+# PyTorch's Python code asserts what it wants of arguments.
+ERRORS = (TypeError, ValueError, RuntimeError, IndexError, OverflowError, BufferError, AssertionError)
 ERRORS_BY_NAME = {"__dlpack__": (AssertionError,)}          # of a stream, as PyTorch's
 SANITIZED = "libasan" in os.environ.get("LD_PRELOAD", "")
 SECONDS = 120 if SANITIZED else 20

@@ -174,7 +174,8 @@ def same_bits(a, b):
     return np.array_equal(a, b, equal_nan=True) and np.array_equal(*signs)
 
 
-CANCELLING = ("1 + erf(", "1 - sigmoid(", "1 - tanh(", "- where(log(", "1 + x * sigmoid(")
+CANCELLING = ("1 + erf(", "1 - sigmoid(", "1 - tanh(", "- where(log(", "1 + x * sigmoid(", "sigmoid(x) - t",
+              "(1 - t) *")
 
 
 def close(kernel, type, inputs, got, want):

@@ -126,7 +126,6 @@ cdef class Node:
             raise AttributeError(f"{node_name(self)} has no attribute 'variable': only AccumulateGrad has")
         return self.rest
 
-    @property
     def _sequence_nr(self):
         return self.seq
 

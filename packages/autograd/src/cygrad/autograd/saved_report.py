@@ -64,6 +64,8 @@ class SavedTensors(Sequence):
 
     def __init__(self, entries):
         self._entries = tuple(entries)
+        if not all(isinstance(e, Saved) for e in self._entries):
+            raise TypeError("SavedTensors is made from Saved entries: graph.saved_tensors(loss) makes them")
         counted = [e for e in self._entries if e.counted]
         self.total = sum(e.storage_nbytes for e in counted)
         self.leaves = sum(e.storage_nbytes for e in counted if e.owner is not None)
@@ -129,7 +131,7 @@ def _nodes(roots):
             continue
         seen[id(node)] = node
         waiting += [n for n, _ in node.next_functions if n is not None]
-    return sorted(seen.values(), key=lambda n: n._sequence_nr, reverse=True), leaves
+    return sorted(seen.values(), key=lambda n: n._sequence_nr(), reverse=True), leaves
 
 
 def _tensors_in(value):
@@ -204,6 +206,6 @@ def saved_tensors(outputs, named_parameters=()):
             counted.update(s for s, _ in fresh)
             owner = names.get(storages[0][0]) if storages else None
             of_storage = None if storages is None else sum(n for _, n in fresh or storages)
-            entries.append(Saved(node.name(), node._sequence_nr, name, shape, dtype, nbytes, of_storage, bool(fresh),
+            entries.append(Saved(node.name(), node._sequence_nr(), name, shape, dtype, nbytes, of_storage, bool(fresh),
                                  owner, packed, line and _line_text(line)))
     return SavedTensors(entries)
