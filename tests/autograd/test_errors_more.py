@@ -344,7 +344,7 @@ def refusal(call, *arguments, **options):
     """Return the message of the error that a call ends in, None if it does not."""
     try:
         call(*arguments, **options)
-    except (TypeError, ValueError, RuntimeError, IndexError, AssertionError) as error:       # lobpcg asserts, as PyTorch's
+    except (TypeError, ValueError, RuntimeError, IndexError, AssertionError) as error:  # lobpcg asserts
         return str(error)
     return None
 
