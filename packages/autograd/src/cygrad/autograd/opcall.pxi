@@ -470,6 +470,8 @@ cdef int write_in_place(const OpInfo* o, int code, int out_code, Tensor x, Tenso
     if nin > 2:
         check_partial_overlap(x, c)
     check_target(o, code, out_code, x, nd, sizes)
+    if cyg_mode & MODE_WRITES:
+        announce_write(x)
     seen = seen_before_write(o, out_code, x, a, b, c) if cyg_mode & MODE_OBSERVED else None
     before = history_alias(x, reads_target(o, x, a, b, c)) if recorded else None
     write_loop(o, code, out_code, x, ms, nin, nd, sizes, attr)

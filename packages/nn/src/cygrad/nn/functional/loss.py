@@ -286,6 +286,8 @@ def kl_div(
     ValueError
         If the reduction is unknown.
     """
+    require_tensor("kl_div", "input", input)
+    require_tensor("kl_div", "target", target)
     per_batch = reduction == "batchmean"
     reduction = reduction_of(size_average, reduce, "sum" if per_batch else reduction)
     if reduction == "mean":
@@ -307,8 +309,9 @@ def soft_margin_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """Return the mean of ``log(1 + exp(-target * input))`` for targets 1 and -1; see `mse_loss` for the arguments."""
-    reduction = reduction_of(size_average, reduce, reduction)
     require_tensor("soft_margin_loss", "input", input)
+    require_tensor("soft_margin_loss", "target", target)
+    reduction = reduction_of(size_average, reduce, reduction)
     return reduced(-logsigmoid(target * input), reduction)
 
 
@@ -344,6 +347,8 @@ def poisson_nll_loss(
     ValueError
         If the reduction is unknown.
     """
+    require_tensor("poisson_nll_loss", "input", input)
+    require_tensor("poisson_nll_loss", "target", target)
     reduction = reduction_of(size_average, reduce, reduction)
     losses = input.exp() - target * input if log_input else input - target * (input + eps).log()
     if full:
@@ -384,6 +389,8 @@ def gaussian_nll_loss(
     ValueError
         If a variance is negative, has another shape, or the reduction is unknown.
     """
+    require_tensor("gaussian_nll_loss", "input", input)
+    require_tensor("gaussian_nll_loss", "target", target)
     if isinstance(var, (int, float)):
         if var < 0:
             raise ValueError(f"var has negative entry/entries: {var}")
