@@ -118,7 +118,8 @@ def fault(program):
         return None
     except BaseException as error:
         return None if isinstance(error, ERRORS_BY_NAME.get(program.name, ())) else wrong_error(error)
-    if not (program.writes or program.acts_by_itself) and any(s != state(t) for s, t in zip(before, tensors, strict=True)):
+    changed = any(s != state(t) for s, t in zip(before, tensors, strict=True))
+    if changed and not (program.writes or program.acts_by_itself):
         return "changes an argument: though it is not in place"
     return faulty_result(result, known, program)
 
