@@ -303,3 +303,29 @@ def test_a_full_disk(tmp_path):
     assert os.listdir(tmp_path) == ["x.pt"]
     assert cygrad.load(path) == 1
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] != 100_000
+
+
+DEEP = b")" + b"\x85" * 3_000_000
+SHARED = b")" + b"q\x00h\x00\x86" * 60
+
+
+@pytest.mark.parametrize("key", [DEEP, SHARED], ids=["deep", "shared"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        lambda key: name("collections", "OrderedDict") + b"(]](" + key + b"K\x01eatR.",
+        lambda key: name("collections", "defaultdict") + b"(N](" + key + b"K\x01\x86e" + b"tR.",
+        lambda key: name("collections", "Counter") + b"(](" + key + b"etR.",
+        lambda key: name("torch._utils", "_rebuild_tensor_v2") + b"(" + storage() + number(0) + b"))\x89N]]("
+        + key + b"K\x01eatR.",
+        lambda key: b"(" + text("storage") + name("torch", "FloatStorage") + text("0") + key + number(4) + b"tQ.",
+        lambda key: name("torch.serialization", "_get_layout") + b"(" + key + b"tR.",
+    ],
+)
+def test_keys_and_texts_of_what_is_nested(tmp_path, key, body):
+    """Neither the hash nor the text of nested tuples is ever asked for, whichever way they come."""
+    path = checkpoint(tmp_path / "x.pt", P + body(key), [b"\0" * 16])
+    start = time.monotonic()
+    with pytest.raises(REFUSED, match=r"x\.pt"):
+        cygrad.load(path, map_location={"cuda": "cpu"})
+    assert time.monotonic() - start < 20

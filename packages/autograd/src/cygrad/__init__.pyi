@@ -13,6 +13,7 @@ from cygrad.storage.typed import TypedStorage as TypedStorage
 
 from . import array_api as array_api
 from . import autograd as autograd
+from . import cuda as cuda
 from . import fft as fft
 from . import func as func
 from . import linalg as linalg

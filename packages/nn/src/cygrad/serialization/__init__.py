@@ -19,7 +19,7 @@ require("autograd")
 
 from cygrad import TypedStorage, UntypedStorage, device
 from cygrad.serialization.archive import Reader, Writer, bytes_of
-from cygrad.serialization.names import KNOWN, StorageKind
+from cygrad.serialization.names import KNOWN, StorageKind, named
 from cygrad.serialization.unpickle import Unpickler, names_in
 from cygrad.serialization.write import Pickler
 from cygrad.utils.files import replacing
@@ -204,7 +204,7 @@ def load(
     """
     if pickle_module not in (None, pickle):
         raise RuntimeError("Can not safely load weights when explicit pickle_module is specified")
-    if pickle_load_args.keys() - {"encoding"}:
+    if pickle_load_args.keys() - {"encoding"} or pickle_load_args.get("encoding", "utf-8") != "utf-8":
         raise TypeError(f"load() got unexpected keyword arguments {sorted(pickle_load_args)}")
     if mmap and not isinstance(f, (str, os.PathLike)):
         raise ValueError("f must be a string or path to use mmap=True: only files on disk are mapped")
@@ -221,7 +221,8 @@ def load(
         except _Refused as error:
             raise error.reason from None
         except pickle.UnpicklingError as error:
-            raise pickle.UnpicklingError(f"Weights only load failed. {name}: {error}") from error.__cause__
+            what = "" if weights_only is False else "Weights only load failed. "
+            raise pickle.UnpicklingError(f"{what}{name}: {error}") from error.__cause__
 
 
 @contextlib.contextmanager
@@ -278,8 +279,10 @@ class _Storages:
             raise _Refused(error) from None
 
     def _find(self, what: str, kind: Any, record: str, location: str, elements: int) -> UntypedStorage | TypedStorage:
-        if what != "storage" or not isinstance(kind, StorageKind) or not isinstance(record, str):
-            raise TypeError(f"{what!r} {record!r} is no storage")
+        if what != "storage" or not isinstance(kind, StorageKind):
+            raise TypeError(f"{named(what)} is no storage")
+        if not (type(record) is str and type(location) is str and type(elements) is int):
+            raise TypeError("a storage has a record and a device, which are text, and a number of elements")
         size = elements * (kind.dtype.itemsize if kind.dtype else 1)
         if record not in self.read:
             length = self.reader.length(f"data/{record}")

@@ -147,7 +147,7 @@ class Reader:
 
     def storage(self, record: str) -> UntypedStorage:
         """A new storage with a record's bytes, or one over the mapped file."""
-        if self.map is not None and self.length(record):
+        if self.map is not None and self.length(record) and self._start(record) % ALIGNMENT == 0:
             start = self._start(record)
             return frombuffer(self.map, dtype=uint8, count=self.length(record), offset=start).untyped_storage()
         storage = UntypedStorage(self.length(record))
@@ -160,7 +160,13 @@ class Reader:
         checksum = 0
         for at in range(0, len(target), CHUNK):
             part = target[at : at + CHUNK]
-            if self._read_into(part) != len(part):
+            done = 0
+            while done < len(part):
+                count = self._read_into(part[done:])
+                if count == 0:
+                    break
+                done += count
+            if done != len(part):
                 raise self.damaged(f"its record {record!r} ends too early: the file is truncated")
             checksum = zlib.crc32(part, checksum)
         if checksum != self._entry(record).CRC:

@@ -62,6 +62,11 @@ def name_of_dtype(kind: dtype) -> str:
     return repr(kind).rpartition(".")[2]
 
 
+def named(value: Any) -> str:
+    """What an error says of a value from a file: the text of nested tuples may be longer than memory."""
+    return repr(value[:200]) if type(value) is str else f"a {type(value).__name__}"
+
+
 def storage_name(kind: dtype) -> Name | None:
     """PyTorch's name of the storages of a dtype; None for those that have untyped storages only."""
     return next((Name("torch", name) for name, value in STORAGES.items() if value == kind), None)
@@ -107,9 +112,11 @@ def _over(
     storage: UntypedStorage, kind: dtype, offset: int, size: tuple, stride: tuple, requires_grad: bool, metadata: Any
 ) -> Tensor:
     tensor = cygrad.empty(0, dtype=kind).set_(storage, offset, tuple(size), tuple(stride))
-    for flag, value in dict(metadata or {}).items():
+    if metadata is not None and type(metadata) is not dict:
+        raise TypeError(f"the properties of a tensor are a dictionary, not {type(metadata).__name__}")
+    for flag, value in (metadata or {}).items():
         if flag not in ("conj", "neg"):
-            raise TypeError(f"a tensor with the property {flag!r} is not supported")
+            raise TypeError(f"a tensor with the property {named(flag)} is not supported")
         if value and tensor.numel() * kind.itemsize > storage.nbytes():
             raise TypeError("a conjugated or negated tensor whose elements share memory is not supported")
         if value:
@@ -132,12 +139,14 @@ def rebuild_parameter_with_state(data: Tensor, requires_grad: bool, hooks: Any, 
 def rebuild_from_type(function: Callable, kind: type, args: tuple, state: Any) -> Tensor:
     """A tensor of a subclass, or one that has attributes."""
     if function not in REBUILDERS:
-        raise TypeError(f"{function!r} makes no tensor")
+        raise TypeError(f"{named(function)} makes no tensor")
     tensor = function(*args)
+    wanted = tensor.requires_grad
     if type(tensor) is not kind:
+        tensor = tensor.detach()  # a leaf again, of its class
         if not (isinstance(kind, type) and issubclass(kind, Tensor)):
-            raise TypeError(f"{kind!r} is no class of tensors")
-        tensor = tensor.as_subclass(kind)
+            raise TypeError(f"{named(kind)} is no class of tensors")
+        tensor = tensor.as_subclass(kind).requires_grad_(wanted)
     set_attributes(tensor, state)
     return tensor
 
@@ -157,22 +166,23 @@ def set_attributes(target: Any, state: Any) -> None:
 
 def default_dict(factory: Any = None, *args: Any) -> defaultdict:
     """A dictionary with a default, made by a class of containers or numbers."""
-    if factory not in (None, dict, list, set, int, float, str, tuple, OrderedDict, Counter):
-        raise TypeError(f"a defaultdict that makes its values by {factory!r} is not supported")
+    makers = (None, dict, list, set, int, float, str, tuple, OrderedDict, Counter)
+    if not any(factory is maker for maker in makers):
+        raise TypeError(f"a defaultdict that makes its values by {named(factory)} is not supported")
     return defaultdict(factory, *args)
 
 
 def encode(text: str, encoding: str) -> bytes:
     """Bytes, which old pickles keep as text."""
     if encoding != "latin1" or not isinstance(text, str):
-        raise TypeError(f"bytes are kept as text in latin1, got {encoding!r}")
+        raise TypeError(f"bytes are kept as text in latin1, got {named(encoding)}")
     return codecs.encode(text, encoding)
 
 
 def layout(name: str) -> Any:
     """A layout by its name."""
     if name != "torch.strided":
-        raise TypeError(f"tensors of the layout {name!r} are not supported")
+        raise TypeError(f"tensors of the layout {named(name)} are not supported")
     return cygrad.strided
 
 

@@ -65,6 +65,20 @@ def check_key(key: Any) -> Hashable:
     return key
 
 
+def _check_keys(function: Any, args: tuple) -> None:
+    """TypeError if a call would hash something that is no plain value."""
+    pairs = function in (dict, OrderedDict, defaultdict)
+    if not pairs and function not in (set, frozenset, Counter):
+        return
+    for arg in args:
+        if isinstance(arg, dict) or not isinstance(arg, CONTAINERS):
+            continue  # its keys were checked when it was made; a class that makes values is no container
+        for item in arg:
+            if pairs and not (isinstance(item, (list, tuple)) and len(item) == 2):
+                raise TypeError(f"a dictionary is made from pairs, got {type(item).__name__}")
+            check_key(item[0] if pairs else item)
+
+
 class Unpickler:
     """One reading of one pickle.
 
@@ -238,10 +252,7 @@ class Unpickler:
         self.budget -= sum(len(arg) for arg in args if isinstance(arg, CONTAINERS))
         if self.budget < 0:
             raise MemoryError("the objects that the pickle makes are many times as large as itself")
-        if function in (set, frozenset, OrderedDict, Counter, dict):
-            for arg in args:
-                for item in arg:
-                    check_key(item)
+        _check_keys(function, args)
         self.stack.append(CALLED[id(function)](*args))
 
     def _new_object(self) -> None:

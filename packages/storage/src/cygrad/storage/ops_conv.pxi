@@ -4,6 +4,7 @@
 
 cdef enum:
     PATCH_BYTES = 1 << 19      # of one tile of patches: it stays in the second-level cache between its two uses
+    AT_MOST = 0x7fffffff          # of a number of a geometry: products of two fit 64 bits
     SHARES = 8                 # parts into which work is cut that has no batch to be cut by
 
 ctypedef fused floating:
@@ -56,15 +57,25 @@ cdef int conv_geometry(Conv* c, str op, Meta* w, int nd, int n, const int64_t* v
             raise RuntimeError(f"negative padding is not supported: {op} with padding {[v[nd + j] for j in range(nd)]}")
         if c.dilation[k] <= 0:
             raise RuntimeError(f"dilation should be greater than zero: {op} with dilation {[v[2 * nd + j] for j in range(nd)]}")
-        if max(max(v[i], v[nd + i]), v[2 * nd + i]) > 1 << 40 or w.sizes[2 + i] > 1 << 40:
-            raise RuntimeError(f"{op}: stride, padding and dilation above 2**40 are not supported")
+        if max(max(v[i], v[nd + i]), max(v[2 * nd + i], w.sizes[2 + i])) > AT_MOST:
+            raise RuntimeError(f"{op}: windows, strides, padding and dilation above 2147483647 are not supported")
     if c.groups <= 0:
         raise RuntimeError(f"non-positive groups is not supported: {op} with groups={c.groups}")
     if w.sizes[0] % c.groups:
         raise RuntimeError(f"Given groups={c.groups}, expected weight to be divisible by {c.groups} at dimension 0, but got weight of "
                            f"size {shape_text(w)} instead")
     c.filters, c.channels = w.sizes[0] // c.groups, w.sizes[1]
-    c.taps = c.window[0] * c.window[1] * c.window[2]
+    return count_taps(c, op)
+
+
+cdef int count_taps(Conv* c, str op) except -1:
+    """Elements of a window; each of its sizes is at most AT_MOST."""
+    cdef int i
+    c.taps = 1
+    for i in range(3):
+        c.taps *= c.window[i]
+        if c.taps > AT_MOST:
+            raise RuntimeError(f"{op}: windows of more than 2147483647 elements are not supported")
     return 0
 
 
@@ -76,6 +87,8 @@ cdef int conv_sizes(Conv* c, str op, const int64_t* x, int64_t batch) except -1:
     for i in range(c.nd):
         k = 3 - c.nd + i
         c.size[k] = x[i]
+        if x[i] > AT_MOST:
+            raise RuntimeError(f"{op}: images of more than 2147483647 elements a channel are not supported")
         span = c.dilation[k] * (c.window[k] - 1) + 1
         room = x[i] + 2 * c.pad[k]
         if c.window[k] > 0 and span > room:
@@ -91,7 +104,7 @@ cdef int conv_sizes(Conv* c, str op, const int64_t* x, int64_t batch) except -1:
             raise RuntimeError(f"{op}: images of more than 2147483647 elements a channel are not supported")
         c.points *= c.size[i]
         c.places *= c.out[i]
-    if c.channels * c.taps > 0x7fffffff:
+    if max(c.channels, c.filters) > AT_MOST or c.channels * c.taps > AT_MOST:
         raise RuntimeError(f"{op}: filters of more than 2147483647 elements are not supported")
     return 0
 

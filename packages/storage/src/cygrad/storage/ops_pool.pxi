@@ -42,6 +42,8 @@ cdef int pool_geometry(Pool* p, str op, const int64_t* x, int ndim, int n, const
         p.size[k], p.out[k] = x[ndim - nd + i], v[4 + i]
         p.window[k], p.stride[k] = v[4 + nd + i], v[4 + 2 * nd + i]
         p.pad[k], p.dilation[k] = v[4 + 3 * nd + i], v[4 + 4 * nd + i]
+        if max(max(max(p.out[k], p.window[k]), max(p.stride[k], p.pad[k])), max(p.dilation[k], p.size[k])) > AT_MOST:
+            raise RuntimeError(f"{op}: sizes, windows, strides, padding and dilation above 2147483647 are not supported")
         if p.out[k] < 0 or p.window[k] < 1 or p.stride[k] < 1 or p.pad[k] < 0 or p.dilation[k] < 1 or (p.size[k] == 0 and p.out[k]):
             raise RuntimeError(f"{op}: the geometry {[v[j] for j in range(n)]} does not fit an input of sizes "
                                f"{[x[j] for j in range(ndim)]}")
@@ -125,7 +127,7 @@ cdef void spread_plane(floating* x, const floating* y, const Pool* p) noexcept n
 
 
 cdef void top_plane(int64_t* y, const floating* x, const Pool* p) noexcept nogil:
-    """Where in the plane the largest element of each window is: the first of equals, but the last NaN."""
+    """Where in the plane the largest element of each window is: the first of equals, but the last NaN; -1 for no element."""
     cdef Span s[3]
     cdef int64_t i, j, k, a, b, e, best
     cdef floating top, value
@@ -137,6 +139,8 @@ cdef void top_plane(int64_t* y, const floating* x, const Pool* p) noexcept nogil
                 s[2] = span_of(p, 2, k)
                 top = <floating> -INFINITY
                 best = (s[0].start * p.size[1] + s[1].start) * p.size[2] + s[2].start
+                if s[0].start >= s[0].stop or s[1].start >= s[1].stop or s[2].start >= s[2].stop:
+                    best = -1                # it lies in the padding as a whole
                 a = s[0].start
                 while a < s[0].stop:
                     b = s[1].start
@@ -268,9 +272,9 @@ cdef int patch_geometry(Conv* c, str op, int64_t batch, int64_t channels, const 
         if c.window[k] < 1 or c.stride[k] < 1 or c.pad[k] < 0 or c.dilation[k] < 1:
             raise RuntimeError(f"{op}: window, stride and dilation must be positive and padding not negative, got "
                                f"{[v[j] for j in range(n)]}")
-        if max(max(v[i], v[nd + i]), max(v[2 * nd + i], v[3 * nd + i])) > 1 << 40:
-            raise RuntimeError(f"{op}: window, stride, padding and dilation above 2**40 are not supported")
-    c.taps = c.window[0] * c.window[1] * c.window[2]
+        if max(max(v[i], v[nd + i]), max(v[2 * nd + i], v[3 * nd + i])) > AT_MOST:
+            raise RuntimeError(f"{op}: window, stride, padding and dilation above 2147483647 are not supported")
+    count_taps(c, op)
     conv_sizes(c, op, x, batch)
     c.plain = False
     c.tile = c.places
@@ -324,7 +328,9 @@ cdef Storage op_col2im(Meta* y, Meta* g, int n, const int64_t* v, int m, const i
     if g.ndim != 3 or m != nd or n != 4 * nd:
         raise RuntimeError(f"col2im: patches of three dimensions are wanted, got shape {shape_text(g)} for {m} sizes")
     for i in range(nd):
-        taps *= max(v[i], <int64_t> 1)
+        if v[i] < 1 or v[i] > AT_MOST or taps * v[i] > AT_MOST:
+            raise RuntimeError(f"col2im: a window of sizes {[v[j] for j in range(nd)]} is not supported")
+        taps *= v[i]
     if g.sizes[1] % taps:
         raise RuntimeError("Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got "
                            f"input.size(1)={g.sizes[1]} and kernel_size={tuple([v[j] for j in range(nd)])}.")

@@ -66,7 +66,7 @@ def ctc_loss(
     if any(n > lp.shape[0] or n < 0 for n in ins):
         raise RuntimeError(f"Expected input_lengths to have value at most {lp.shape[0]}, but got value {max(ins)}")
     labels = _labels(targets, outs, lp.shape[2])
-    losses = _Ctc.apply(lp, labels, ins, outs, blank)
+    losses = _Ctc.apply(lp, labels, ins, outs, blank, zero_infinity)
     if zero_infinity:
         losses = losses.masked_fill(losses == float("inf"), 0)
     if reduction == "mean":
@@ -119,7 +119,9 @@ class _Ctc(Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(ctx: Any, lp: Tensor, labels: Tensor, ins: list[int], outs: list[int], blank: int) -> Tensor:
+    def forward(
+        ctx: Any, lp: Tensor, labels: Tensor, ins: list[int], outs: list[int], blank: int, zero_infinity: bool
+    ) -> Tensor:
         batch, states = labels.shape[0], 2 * labels.shape[1] + 1
         row = with_room(cygrad.full((batch, states), blank, dtype=cygrad.int64), labels)
         row[:, 1::2] = labels
@@ -131,6 +133,7 @@ class _Ctc(Function):
         alphas = _forward(lp, row, beyond, leaps)
         ctx.save_for_backward(lp, row, leaps, alphas)
         ctx.lengths = ins, outs
+        ctx.zero_infinity = zero_infinity
         ends = []
         for b in range(batch):
             if ins[b] == 0:
@@ -152,10 +155,13 @@ class _Ctc(Function):
             p, labels = lp[:steps, b], row[b, :states]
             betas = _backward(p, labels, leaps[b, :states])
             both = alphas[:steps, b, :states] + betas
-            share = (both - both[-1].logsumexp(0)).exp()
+            total = both[-1].logsumexp(0)
+            if ctx.zero_infinity and total == NEVER:
+                continue
+            share = (both - total).exp()
             posterior = cygrad.zeros_like(p).index_add(1, labels, share)
             result[:steps, b] = (p.exp() - posterior) * grad[b]
-        return result, None, None, None, None
+        return result, None, None, None, None, None
 
 
 def _forward(lp: Tensor, row: Tensor, beyond: Tensor, leaps: Tensor) -> Tensor:

@@ -96,6 +96,10 @@ def _check(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_ca
     if mask is not None:
         if is_causal:
             raise RuntimeError("Explicit attn_mask should not be set when is_causal=True")
+        wanted = (query.shape[-2], key.shape[-2])
+        for size, want in zip(reversed(mask.shape), reversed(wanted), strict=False):
+            if size not in (1, want):
+                raise RuntimeError(f"attn_mask of shape {tuple(mask.shape)} does not broadcast to scores of {wanted}")
         if mask.dtype not in (cygrad.bool, cygrad.float32, query.dtype):
             raise RuntimeError(
                 "Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: "
@@ -134,11 +138,11 @@ def _scores(query: Tensor, key: Tensor, mask: Tensor | None, first: int | None, 
 
 def _weights(query: Tensor, key: Tensor, mask: Tensor | None, first: int | None, scale: float) -> Tensor:
     scores = _scores(query, key, mask, first, scale)
-    weights = scores.softmax(-1)
     if mask is None:
-        return weights
-    # A query that sees nothing has weights 0, not NaN.
-    return weights.masked_fill((scores == float("-inf")).all(-1, keepdim=True), 0)
+        return scores.softmax(-1)
+    # A query that sees nothing has weights 0 and gradients 0, not NaN.
+    blind = (scores.detach() == float("-inf")).all(-1, keepdim=True)
+    return scores.masked_fill(blind, 0).softmax(-1).masked_fill(blind, 0)
 
 
 class _Blocks(Function):

@@ -242,7 +242,7 @@ def _conv_transpose(
         full = (x.shape[2 + i] - 1) * stride[i] + dilation[i] * (weight.shape[2 + i] - 1) + 1
         kept.append(full - 2 * padding[i] + more[i])
         sizes.append(full if cropped else kept[i])
-        if kept[i] < 1:
+        if not 1 <= kept[i] <= 0x7FFFFFFF:
             raise RuntimeError(
                 f"{name}: the result would have size {kept[i]} at dimension {i}, from an input of {list(input.shape)} "
                 f"and a weight of {list(weight.shape)}"

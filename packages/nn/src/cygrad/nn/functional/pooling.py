@@ -102,9 +102,13 @@ def _geometry(
     )
 
 
-def _picked(input: Tensor, index: Tensor, dims: int) -> Tensor:
-    """The elements of each plane that an index names."""
-    return input.flatten(-dims).gather(-1, index.flatten(-dims)).view(index.shape)
+def _picked(input: Tensor, index: Tensor, dims: int, empty_windows: bool = False) -> Tensor:
+    """The elements of each plane that an index names, -inf for -1 where there may be windows of nothing."""
+    planes, at = input.flatten(-dims), index.flatten(-dims)
+    if not empty_windows:
+        return planes.gather(-1, at).view(index.shape)
+    empty = at < 0
+    return planes.gather(-1, at.masked_fill(empty, 0)).masked_fill(empty, float("-inf")).view(index.shape)
 
 
 # ---- sliding maxima ----------------------------------------------------------------------------------------------
@@ -130,7 +134,9 @@ def _max_pool(
             raise NotImplementedError(f"{name} is not implemented for {input.dtype}")
         searched = searched.double()
     index = _core.max_pool_index(searched, _geometry(sizes, kernel, steps, padding, dilation))
-    return formatted(_picked(input, index, dims), input), formatted(index, input)
+    # Only the elements of a dilated window may all lie in the padding, which is at most half a window wide.
+    sparse = any(d > 1 and p > 0 for d, p in zip(dilation, padding, strict=True))
+    return formatted(_picked(input, index, dims, sparse), input), formatted(index, input)
 
 
 def max_pool1d_with_indices(

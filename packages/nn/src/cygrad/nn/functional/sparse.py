@@ -227,6 +227,9 @@ def embedding_bag(
     bags = starts.shape[0]
     owner = cygrad.bucketize(cygrad.arange(flat.shape[0]), starts, right=True) - 1
     factors = None if per_sample_weights is None else per_sample_weights.reshape(-1)
+    if include_last_offset and offsets is not None:
+        end = int(offsets[-1])
+        flat, owner, factors = flat[:end], owner[:end], None if factors is None else factors[:end]
     if padding is not None:
         kept = flat != padding
         flat, owner = flat[kept], owner[kept]
@@ -309,7 +312,8 @@ def _largest(rows: Tensor, owner: Tensor, bags: int) -> Tensor:
     values = rows.detach()
     tops = cygrad.full((bags, width), float("-inf"), dtype=rows.dtype).scatter_reduce(0, to, values, "amax")
     places = cygrad.arange(count).unsqueeze(-1).expand(count, width)
-    places = places.masked_fill(values != tops.gather(0, to), count)
+    tops = tops.gather(0, to)
+    places = places.masked_fill((values != tops) & ~(values.isnan() & tops.isnan()), count)
     first = cygrad.full((bags, width), count, dtype=cygrad.int64).scatter_reduce(0, to, places, "amin")
     empty = first == count
     return rows.gather(0, first.masked_fill(empty, 0)).masked_fill(empty, 0)
