@@ -464,14 +464,12 @@ cdef int write_in_place(const OpInfo* o, int code, int out_code, Tensor x, Tenso
     """Checks, all before the first write; then the loop; then version and history."""
     cdef bint recorded = records_any(a, b, c)
     cdef Tensor before, seen
-    check_writable(x)                        # its history has been looked at
+    check_memory(x)                          # its history has been looked at
     if nin > 1:
         check_partial_overlap(x, b)
     if nin > 2:
         check_partial_overlap(x, c)
     check_target(o, code, out_code, x, nd, sizes)
-    if cyg_mode & MODE_WRITES:
-        announce_write(x)
     seen = seen_before_write(o, out_code, x, a, b, c) if cyg_mode & MODE_OBSERVED else None
     before = history_alias(x, reads_target(o, x, a, b, c)) if recorded else None
     write_loop(o, code, out_code, x, ms, nin, nd, sizes, attr)

@@ -66,6 +66,12 @@ cdef int check_in_place(Tensor x, bint recorded) except -1:
     return announce_write(x) if cyg_mode & MODE_WRITES else 0
 
 
+cdef int check_memory(Tensor x) except -1:
+    """Whether the memory of x may be written; who watches writes is told."""
+    check_writable(x)
+    return announce_write(x) if cyg_mode & MODE_WRITES else 0
+
+
 cdef int refuse_overlap(Tensor x, Tensor t) except -1:
     """An index or a source in the memory of the tensor written to has no defined meaning; where the layouts leave that
     open, storage copies it first."""
