@@ -46,7 +46,7 @@ _FROM_NN = frozenset((
 
 def __getattr__(name):
     # imported when first asked for
-    if name in ("array_api", "cuda", "fft", "func", "linalg", "return_types", "signal", "special"):
+    if name in ("array_api", "cuda", "fft", "func", "linalg", "return_types", "signal", "special", "testing"):
         from importlib import import_module
 
         return import_module("." + name, __name__)

@@ -24,6 +24,7 @@ from . import return_types as return_types
 from . import serialization as serialization
 from . import signal as signal
 from . import special as special
+from . import testing as testing
 from . import tools as tools
 from . import utils as utils
 from ._tensor_str import set_printoptions as set_printoptions
