@@ -1,6 +1,5 @@
-"""Fourier transforms: the standard's extension of that name, computed by NumPy's pocketfft. They have no gradients."""
+"""Fourier transforms: the standard's extension of that name, over `cygrad.fft`; they have gradients."""
 
-import cygrad
 from cygrad import fft as torch_fft
 
 from ._array import standard
@@ -23,81 +22,48 @@ __all__ = [
 ]
 
 
-def transform(name, x, **options):
-    """NumPy's function of that name."""
-    import numpy
+def along_one(name, doc):
+    """A transform along one axis."""
+    transform = getattr(torch_fft, name)
 
+    def call(x, /, *, n=None, axis=-1, norm="backward"):
+        check(name, x)
+        return transform(x, n, axis, norm)
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = doc
+    return standard(call)
+
+
+def along_many(name, doc):
+    """A transform along several axes, by default all, or with sizes `s` the last ones."""
+    transform = getattr(torch_fft, name)
+
+    def call(x, /, *, s=None, axes=None, norm="backward"):
+        check(name, x)
+        return transform(x, s, axes, norm)
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = doc
+    return standard(call)
+
+
+def check(name, x):
+    """The standard promises no conversion of integers."""
     if x.dtype.name not in ("float32", "float64", "complex64", "complex128"):
         raise TypeError(f"{name}(): a floating or complex array is wanted, got {x.dtype}")
-    if x.requires_grad:
-        raise NotImplementedError(f"{name}() has no gradient: pass x.detach()")
-    found = getattr(numpy.fft, name)(x.numpy(), **options)
-    return cygrad.from_numpy(numpy.ascontiguousarray(found))
 
 
-@standard
-def fft(x, /, *, n=None, axis=-1, norm="backward"):
-    """The transform along `axis`, of `n` elements: cut, or filled up with zeros."""
-    return transform("fft", x, n=n, axis=axis, norm=norm)
-
-
-@standard
-def ifft(x, /, *, n=None, axis=-1, norm="backward"):
-    """The inverse of `fft`."""
-    return transform("ifft", x, n=n, axis=axis, norm=norm)
-
-
-@standard
-def fftn(x, /, *, s=None, axes=None, norm="backward"):
-    """The transform along several axes, all by default."""
-    return transform("fftn", x, s=s, axes=paired(s, axes, x), norm=norm)
-
-
-@standard
-def ifftn(x, /, *, s=None, axes=None, norm="backward"):
-    """The inverse of `fftn`."""
-    return transform("ifftn", x, s=s, axes=paired(s, axes, x), norm=norm)
-
-
-@standard
-def rfft(x, /, *, n=None, axis=-1, norm="backward"):
-    """The half of the transform of real numbers that says all."""
-    return transform("rfft", x, n=n, axis=axis, norm=norm)
-
-
-@standard
-def irfft(x, /, *, n=None, axis=-1, norm="backward"):
-    """The inverse of `rfft`; without `n` the result has an even length."""
-    return transform("irfft", x, n=n, axis=axis, norm=norm)
-
-
-@standard
-def rfftn(x, /, *, s=None, axes=None, norm="backward"):
-    """`rfft` along the last of several axes, `fft` along the others."""
-    return transform("rfftn", x, s=s, axes=paired(s, axes, x), norm=norm)
-
-
-@standard
-def irfftn(x, /, *, s=None, axes=None, norm="backward"):
-    """The inverse of `rfftn`."""
-    return transform("irfftn", x, s=s, axes=paired(s, axes, x), norm=norm)
-
-
-@standard
-def hfft(x, /, *, n=None, axis=-1, norm="backward"):
-    """The real transform of numbers that are symmetric, of which the first half is given."""
-    return transform("hfft", x, n=n, axis=axis, norm=norm)
-
-
-@standard
-def ihfft(x, /, *, n=None, axis=-1, norm="backward"):
-    """The inverse of `hfft`."""
-    return transform("ihfft", x, n=n, axis=axis, norm=norm)
-
-
-def paired(s, axes, x):
-    """The axes that sizes belong to: by default the last ones."""
-    return tuple(range(x.ndim - len(s), x.ndim)) if s is not None and axes is None else axes
+fft = along_one("fft", "The transform along `axis`, of `n` elements: cut, or filled up with zeros.")
+ifft = along_one("ifft", "The inverse of `fft`.")
+rfft = along_one("rfft", "The half of the transform of real numbers that says all.")
+irfft = along_one("irfft", "The inverse of `rfft`; without `n` the result has an even length.")
+hfft = along_one("hfft", "The real transform of numbers that are symmetric, of which the first half is given.")
+ihfft = along_one("ihfft", "The inverse of `hfft`.")
+fftn = along_many("fftn", "The transform along several axes, all by default.")
+ifftn = along_many("ifftn", "The inverse of `fftn`.")
+rfftn = along_many("rfftn", "`rfft` along the last of several axes, `fft` along the others.")
+irfftn = along_many("irfftn", "The inverse of `rfftn`.")
 
 
 @standard

@@ -191,7 +191,7 @@ def publish(place, namespace):
     return list(found)
 
 
-# Every module of compositions, each on a line of its own.
+# Every module of compositions, each on a line of its own; those of cygrad.fft are imported with it.
 from . import (
     complex_numbers,
     counts,
@@ -200,7 +200,6 @@ from . import (
     distance,
     einsum,
     elementwise,
-    fourier,
     indexing,
     joining,
     linalg_factor,
@@ -215,6 +214,7 @@ from . import (
     random,
     reductions,
     sorting,
+    stft,
     views,
     windows,
 )

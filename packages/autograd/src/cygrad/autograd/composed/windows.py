@@ -7,6 +7,7 @@ from cygrad.storage.core import dtypes
 from .. import _core
 from .._core import Tensor
 from . import composed
+from ._args import dtype_arg, int_arg
 
 
 def settled(name, M, dtype, layout, device):
@@ -168,3 +169,71 @@ def kaiser(M, *, beta=12.0, sym=True, dtype=None, layout=None, device=None, requ
         return _core.i0(_core.sqrt(_core.clamp(inside, min=0.0))) / peak
 
     return window(formula, -float(beta), step, M, dtype, device, requires_grad)
+
+
+def short_name(name, window_length, formula, periodic, dtype, requires_grad):
+    """A window as the functions at cygrad's top make it: by default periodic, and of every floating dtype."""
+    n = int_arg(window_length, name, "window_length")
+    if n < 0:
+        raise RuntimeError(f"{name} requires non-negative window_length, got window_length={n}")
+    dtype = dtype_arg(dtype)
+    if not dtype.is_floating_point:
+        raise RuntimeError(f"{name} expects floating point dtypes, got: {dtype}")
+    wide = dtypes["float64"] if dtype is dtypes["float64"] else dtypes["float32"]
+    w = formula(n, sym=not periodic, dtype=wide).to(dtype)
+    return w.requires_grad_() if requires_grad else w
+
+
+@composed("function out")
+def bartlett_window(window_length, periodic=True, *, dtype=None, layout=None, device=None, pin_memory=False,
+                    requires_grad=False) -> Tensor:
+    """The Bartlett window (`signal.windows.bartlett`).
+
+    Parameters
+    ----------
+    window_length : int
+    periodic : bool
+        For spectra: of ``window_length + 1`` points without the last. Else symmetric, for the design of filters.
+    dtype : dtype, optional
+        A floating one; default: the default dtype.
+
+    Raises
+    ------
+    RuntimeError
+        The length is negative, or the dtype not floating.
+    """
+    return short_name("bartlett_window", window_length, bartlett, periodic, dtype, requires_grad)
+
+
+@composed("function out")
+def blackman_window(window_length, periodic=True, *, dtype=None, layout=None, device=None, pin_memory=False,
+                    requires_grad=False) -> Tensor:
+    """The Blackman window (`signal.windows.blackman`); arguments as for `bartlett_window`."""
+    return short_name("blackman_window", window_length, blackman, periodic, dtype, requires_grad)
+
+
+@composed("function out")
+def hann_window(window_length, periodic=True, *, dtype=None, layout=None, device=None, pin_memory=False,
+                requires_grad=False) -> Tensor:
+    """The Hann window (`signal.windows.hann`); arguments as for `bartlett_window`."""
+    return short_name("hann_window", window_length, hann, periodic, dtype, requires_grad)
+
+
+@composed("function out")
+def hamming_window(window_length, periodic=True, alpha=0.54, beta=0.46, *, dtype=None, layout=None, device=None,
+                   pin_memory=False, requires_grad=False) -> Tensor:
+    """The window ``alpha - beta cos(x)``; the other arguments as for `bartlett_window`."""
+    def formula(n, **options):
+        return general_cosine(n, a=[alpha, beta], **options)
+
+    return short_name("hamming_window", window_length, formula, periodic, dtype, requires_grad)
+
+
+@composed("function out")
+def kaiser_window(window_length, periodic=True, beta=12.0, *, dtype=None, layout=None, device=None, pin_memory=False,
+                  requires_grad=False) -> Tensor:
+    """The Kaiser window of shape `beta`, even in it (`signal.windows.kaiser`); others as for `bartlett_window`."""
+    def formula(n, **options):
+        return kaiser(n, beta=abs(beta), **options)
+
+    return short_name("kaiser_window", window_length, formula, periodic, dtype, requires_grad)
