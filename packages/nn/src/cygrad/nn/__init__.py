@@ -10,3 +10,11 @@ from cygrad.nn.modules import __all__ as _modules
 from cygrad.nn.parameter import Buffer, Parameter
 
 __all__ = ["Buffer", "Parameter", "functional", "init", "utils", *_modules]
+
+
+def __getattr__(name: str) -> object:
+    if name == "training":  # imported when first asked for
+        from importlib import import_module
+
+        return import_module("cygrad.nn.training")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
