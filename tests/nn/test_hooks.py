@@ -236,3 +236,36 @@ def test_hooks_are_pickled_and_their_handles_still_remove_them(nn):
     assert module(1) == "marked"
     handle.remove()
     assert module(1) == 1
+
+
+def test_old_backward_hooks(torch, nn, layer):
+    seen = []
+    handle = layer.register_backward_hook(lambda module, into, out: seen.append((module, into, out)))
+    x = torch.ones(1, 2, requires_grad=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        layer(x).sum().backward()
+    assert seen[0][0] is layer and seen[0][2][0].tolist() == [[1, 1]]
+    with pytest.raises(RuntimeError, match=r"exclude|Cannot use both"):
+        layer.register_full_backward_hook(lambda *a: None)
+    handle.remove()
+    layer(x).sum().backward()
+    assert len(seen) == 1
+    full = nn.Linear(2, 2)
+    full.register_full_backward_hook(lambda *a: None)
+    with pytest.raises(RuntimeError, match=r"exclude|Cannot use both"):
+        full.register_backward_hook(lambda *a: None)
+
+
+def test_old_backward_hooks_replace_and_warn(torch, nn):
+    class Twice(nn.Module):
+        def forward(self, x):
+            return (x * 3).exp()
+
+    module = Twice()
+    module.register_backward_hook(lambda module, into, out: (into[0] * 2,))
+    x = torch.zeros(1, requires_grad=True)
+    with pytest.warns(FutureWarning):
+        y = module(x)
+    y.backward()
+    assert x.grad.tolist() == [6.0]

@@ -333,3 +333,48 @@ def test_a_call_without_hooks_costs_one_frame(nn, beyond_pytorch):
     probe(0)
     nn.Sequential(probe)(0)
     assert depth[1] - depth[0] == 1 and depth[2] - depth[1] == 2
+
+
+def test_conversions(torch, nn):
+    net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4))
+    for convert, dtype in (("half", torch.float16), ("bfloat16", torch.bfloat16), ("double", torch.float64),
+                           ("float", torch.float32)):  # fmt: skip
+        assert getattr(net, convert)() is net
+        assert {t.dtype for t in net.parameters()} == {dtype}
+        assert net[1].running_mean.dtype == dtype and net[1].num_batches_tracked.dtype == torch.int64
+    weight = net[0].weight
+    net.to(memory_format=torch.channels_last)
+    assert net[0].weight is weight and weight.stride() == (27, 1, 9, 3) and net[1].weight.stride() == (1,)
+    net.to(torch.float64, memory_format=torch.contiguous_format)
+    assert weight.stride() == (27, 9, 3, 1) and weight.dtype == torch.float64
+    before = weight.data_ptr()
+    net.to_empty(device="cpu")
+    assert net[0].weight is weight and weight.data_ptr() != before and weight.shape == (4, 3, 3, 3)
+    net.type(torch.float16)
+    assert net[1].num_batches_tracked.dtype == torch.float16
+
+
+def test_conversions_that_cannot_be(torch, nn):
+    layer = nn.Linear(2, 2)
+    for args, options, error in (((torch.int8,), {}, TypeError), (("nope",), {}, RuntimeError),
+                                 (([1],), {}, TypeError), ((), {"copy": True}, RuntimeError)):  # fmt: skip
+        with pytest.raises(error):
+            layer.to(*args, **options)
+    assert layer.weight.dtype == torch.float32
+    assert nn.ReLU().cuda().training
+
+
+def test_devices_that_are_not_there(torch, nn, beyond_pytorch):
+    for kind in ("cuda", "xpu", "ipu", "mtia"):
+        with pytest.raises(RuntimeError, match=f"no device '{kind}"):
+            getattr(nn.Linear(2, 2), kind)()
+    with pytest.raises(RuntimeError, match="no compiler"):
+        nn.Linear(2, 2).compile()
+
+
+def test_unflatten(torch, nn):
+    module = nn.Unflatten(1, (2, -1))
+    assert module(torch.zeros(3, 6)).shape == (3, 2, 3) and repr(module) == "Unflatten(dim=1, unflattened_size=(2, -1))"
+    for args in ((1, 3), (1, (2, 1.5))):
+        with pytest.raises(TypeError):
+            nn.Unflatten(*args)

@@ -254,3 +254,19 @@ def test_torch_reads_and_writes_the_same_states(torch, make, oracle):
     assert list(theirs.state_dict()) == list(ours.state_dict())
     ours.load_state_dict({k: torch.tensor(v.numpy()) for k, v in theirs.state_dict().items()})
     assert content(ours) == content(theirs)
+
+
+def test_hooks_as_they_were_before_they_were_public(nn):
+    layer = nn.Linear(2, 2)
+    seen = []
+    layer._register_load_state_dict_pre_hook(lambda state, prefix, *rest: seen.append((prefix, len(rest))))
+    layer._register_load_state_dict_pre_hook(lambda module, *rest: seen.append(module), with_module=True)
+    layer._register_state_dict_hook(lambda module, state, prefix, metadata: {"replaced": state})
+    state = layer.state_dict()
+    assert list(state) == ["replaced"]
+    layer.load_state_dict(state["replaced"])
+    assert seen == [("", 5), layer]
+    public = nn.Linear(2, 2)
+    public.register_state_dict_post_hook(lambda *args: {})
+    with pytest.raises(RuntimeError):
+        public.state_dict()

@@ -7,9 +7,18 @@ require("autograd")
 from cygrad.nn import functional, init, utils
 from cygrad.nn.modules import *
 from cygrad.nn.modules import __all__ as _modules
-from cygrad.nn.parameter import Buffer, Parameter
+from cygrad.nn.parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
 
-__all__ = ["Buffer", "Parameter", "functional", "init", "utils", *_modules]
+__all__ = [
+    "Buffer",
+    "Parameter",
+    "UninitializedBuffer",
+    "UninitializedParameter",
+    "functional",
+    "init",
+    "utils",
+    *_modules,
+]
 
 
 def __getattr__(name: str) -> object:

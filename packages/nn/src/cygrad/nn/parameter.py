@@ -7,7 +7,7 @@ from typing import Any, SupportsIndex
 import cygrad
 from cygrad import Tensor
 
-__all__ = ["Buffer", "Parameter"]
+__all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "is_lazy"]
 
 
 def _tensor_of(data: Any, kind: str) -> Tensor:
@@ -106,3 +106,167 @@ def clear_grad(parameter: Tensor, set_to_none: bool) -> None:
     else:
         grad.requires_grad_(False)
     grad.zero_()
+
+
+# What an uninitialised tensor can do: all else that is called would read values, or a shape, that it has not got.
+_CONVERSIONS = ("bfloat16", "double", "float", "half", "int", "long", "short")
+_POSSIBLE = frozenset((
+    *_CONVERSIONS, "char", "copy_", "cpu", "cuda", "get_device", "is_complex", "is_floating_point", "materialize",
+    "share_memory_", "size", "to",
+))  # fmt: skip
+_BINARY = (
+    "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift",
+)  # fmt: skip
+_REFUSED = (
+    *(way + name for name in _BINARY for way in ("", "r", "i")),
+    "array", "bool", "complex", "contains", "eq", "float", "ge", "getitem", "gt", "index", "int", "invert", "iter",
+    "le", "len", "lt", "ne", "neg", "pos", "setitem",
+)  # fmt: skip
+
+
+def _no_values(tensor: Tensor, name: str) -> ValueError:
+    return ValueError(
+        f"Attempted to use an uninitialized parameter in {name}: a {type(tensor).__name__} has no shape and no values "
+        "yet. Call the lazy module that it belongs to once, with an example of its input, before anything is computed "
+        "with its parameters"
+    )
+
+
+class UninitializedTensorMixin:
+    """What `UninitializedParameter` and `UninitializedBuffer` have in common."""
+
+    cls_to_become: type
+
+    def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
+        """Take a shape, and memory that is not filled; the object becomes what its class stands for.
+
+        Parameters
+        ----------
+        shape : sequence of int
+            Of the tensor from now on.
+        device, dtype : optional
+            By default those that it was made with.
+        """
+        dtype = self.dtype if dtype is None else dtype
+        self.data = cygrad.empty(shape, device=device, dtype=dtype)
+        self.__class__ = self.cls_to_become
+
+    def _converted(self, dtype: Any) -> Any:
+        return type(self)(self.requires_grad, None, dtype)
+
+    def to(self, *args: Any, **kwargs: Any) -> Any:
+        """An uninitialised tensor of the dtype that the arguments of `Tensor.to` ask for."""
+        return self._converted(cygrad.empty(0, dtype=self.dtype).to(*args, **kwargs).dtype)
+
+    def cpu(self) -> Any:
+        return self
+
+    def copy_(self, src: Tensor, non_blocking: bool = False) -> Any:
+        if not is_lazy(src):
+            raise _no_values(self, "copy_")
+        return self
+
+    def size(self, dim: int | None = None) -> Any:
+        size = cygrad.Size((0,))
+        return size if dim is None else size[dim]
+
+    @property
+    def shape(self) -> Any:
+        raise RuntimeError(
+            "Can't access the shape of an uninitialized parameter or buffer: call its module once before, with an "
+            "example of its input. In load_state_dict this means that an uninitialized state goes into a module that "
+            "is initialized"
+        )
+
+    def share_memory_(self) -> Any:
+        raise RuntimeError(
+            "Can't share memory on an uninitialized parameter or buffer: call its module once before, with an example "
+            "of its input"
+        )
+
+    def __getattribute__(self, name: str) -> Any:
+        if name not in _POSSIBLE and name[:2] != "__" and callable(getattr(Tensor, name, None)):
+            raise _no_values(self, name)
+        return super().__getattribute__(name)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+    def __hash__(self) -> int:
+        return object.__hash__(self)
+
+    def __deepcopy__(self, memo: dict) -> Any:
+        if id(self) not in memo:
+            memo[id(self)] = self._converted(self.dtype)
+        return memo[id(self)]
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple:
+        return type(self), (self.requires_grad, None, self.dtype)
+
+
+def _refusing(name: str) -> Any:
+    def refused(self: Any, *args: Any) -> Any:
+        raise _no_values(self, name)
+
+    return refused
+
+
+for _name in _REFUSED:
+    setattr(UninitializedTensorMixin, f"__{_name}__", _refusing(f"__{_name}__"))
+for _name in _CONVERSIONS:
+    _dtype = getattr(cygrad, _name)
+    setattr(UninitializedTensorMixin, _name, lambda self, dtype=_dtype: self._converted(dtype))
+UninitializedTensorMixin.char = lambda self: self._converted(cygrad.int8)  # type: ignore[attr-defined]
+
+
+class UninitializedParameter(UninitializedTensorMixin, Parameter):
+    """A parameter whose shape is not known yet, see `cygrad.nn.LazyLinear`; `materialize` makes it a `Parameter`.
+
+    It can be moved, converted, copied and saved. Everything else raises ValueError, asking for its shape RuntimeError.
+
+    Parameters
+    ----------
+    requires_grad : bool, default True
+        Whether gradients will be computed for it.
+    device, dtype : optional
+        Of the tensor that it will be.
+    """
+
+    cls_to_become = Parameter
+
+    def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> UninitializedParameter:
+        return Tensor._make_subclass(cls, cygrad.empty(0, device=device, dtype=dtype), requires_grad)
+
+
+class UninitializedBuffer(UninitializedTensorMixin, Buffer):
+    """A buffer whose shape is not known yet; `materialize` makes it a `Buffer`. See `UninitializedParameter`.
+
+    Parameters
+    ----------
+    requires_grad : bool, default False
+        Whether gradients will be computed for it.
+    device, dtype : optional
+        Of the tensor that it will be.
+    persistent : bool, default True
+        Whether `Module.state_dict` contains it.
+    """
+
+    cls_to_become = Buffer
+
+    def __new__(
+        cls, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True
+    ) -> UninitializedBuffer:
+        buffer = Tensor._make_subclass(cls, cygrad.empty(0, device=device, dtype=dtype), requires_grad)
+        buffer.persistent = persistent
+        return buffer
+
+    def _converted(self, dtype: Any) -> UninitializedBuffer:
+        return type(self)(self.requires_grad, None, dtype, self.persistent)
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple:
+        return type(self), (self.requires_grad, None, self.dtype, self.persistent)
+
+
+def is_lazy(param: Any) -> bool:
+    """Whether something is a parameter or buffer whose shape is not known yet."""
+    return isinstance(param, UninitializedTensorMixin)

@@ -73,11 +73,11 @@ class _Ordered(Module):
             self.append(module)
         return self
 
-    def pop(self, index: Any = -1) -> Any:
-        """Remove the child at `index` and return it."""
-        module = self._modules[self._name_at(index)]
-        del self[index]
-        return module
+    def pop(self, key: Any = -1) -> Any:
+        """Remove the child at place `key`, or those of a slice, and return it."""
+        removed = self[key]
+        del self[key]
+        return removed
 
 
 class Sequential(_Ordered):
@@ -114,6 +114,10 @@ class Sequential(_Ordered):
         if isinstance(index, slice):
             return type(self)(OrderedDict(list(self._modules.items())[index]))
         return self._modules[self._name_at(index)]
+
+    def extend(self, sequential: Iterable[Module]) -> Any:
+        """Add modules at the end, and return this container; TypeError if `sequential` is not iterable."""
+        return super().extend(sequential)
 
     def __add__(self, other: Sequential) -> Sequential:
         if not isinstance(other, Sequential):

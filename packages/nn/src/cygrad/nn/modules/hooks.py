@@ -5,12 +5,14 @@ from __future__ import annotations
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 from cygrad import Tensor
 from cygrad.utils.hooks import BackwardHook, RemovableHandle
 
 __all__ = [
+    "register_module_backward_hook",
     "register_module_forward_hook",
     "register_module_forward_pre_hook",
     "register_module_full_backward_hook",
@@ -23,6 +25,7 @@ class HookOptions(NamedTuple):
 
     with_kwargs: bool = False
     always_call: bool = False
+    full: bool = True  # of backward hooks: whether they see the gradients of all inputs
 
 
 KINDS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
@@ -133,7 +136,40 @@ class Hookable:
         RemovableHandle
             ``remove()`` on it takes the hook away.
         """
+        _refuse_other_kind(self._backward_hooks, self._hook_options, full=True)
         return self._register_hook("_backward_hooks", hook, prepend, HookOptions())
+
+    def register_backward_hook(self, hook: Callable) -> RemovableHandle:
+        """Have `hook` called with the gradients at the last operation of the module: PyTorch's old way.
+
+        ``grad_input`` is what that operation's gradient function gives, which is not that of the module's inputs if
+        ``forward`` records several; a warning says so. Use `register_full_backward_hook`.
+
+        Parameters
+        ----------
+        hook : callable
+            ``hook(module, grad_input, grad_output) -> None or a tuple that replaces grad_input``.
+
+        Returns
+        -------
+        RemovableHandle
+            ``remove()`` on it takes the hook away.
+
+        Raises
+        ------
+        RuntimeError
+            If the module has full backward hooks.
+        """
+        _refuse_other_kind(self._backward_hooks, self._hook_options, full=False)
+        return self._register_hook("_backward_hooks", hook, False, HookOptions(full=False))
+
+
+def _refuse_other_kind(registry: OrderedDict, options: OrderedDict, full: bool) -> None:
+    if any(options[key].full != full for key in registry if key in options):
+        raise RuntimeError(
+            "Cannot use both regular backward hooks and full backward hooks: register_full_backward_hook() and "
+            "register_backward_hook() exclude each other"
+        )
 
 
 def register_module_forward_pre_hook(hook: Callable) -> RemovableHandle:
@@ -155,7 +191,14 @@ def register_module_full_backward_pre_hook(hook: Callable) -> RemovableHandle:
 
 def register_module_full_backward_hook(hook: Callable) -> RemovableHandle:
     """Have ``hook(module, grad_input, grad_output)`` called after the backward of every module of the process."""
+    _refuse_other_kind(_everywhere["_backward_hooks"], _everywhere_options, full=True)
     return _register_everywhere("_backward_hooks", hook, HookOptions())
+
+
+def register_module_backward_hook(hook: Callable) -> RemovableHandle:
+    """`Hookable.register_backward_hook` for every module of the process."""
+    _refuse_other_kind(_everywhere["_backward_hooks"], _everywhere_options, full=False)
+    return _register_everywhere("_backward_hooks", hook, HookOptions(full=False))
 
 
 def _register_everywhere(kind: str, hook: Callable, options: HookOptions) -> RemovableHandle:
@@ -201,6 +244,7 @@ def _call_with_hooks(module: Hookable, args: tuple, kwargs: dict) -> Any:
                     stacklevel=3,
                 )
             result = frame.setup_output_hook(result)
+        _hook_last_node(module, args, result)
         return result
     except Exception:
         _run_remaining_hooks(module, args, kwargs, result, called)
@@ -247,6 +291,36 @@ def _run_remaining_hooks(module: Hookable, args: tuple, kwargs: dict, result: An
 
 
 def _backward_frame(module: Hookable) -> BackwardHook | None:
-    hooks = [hook for _, hook, _ in _hooks(module, "_backward_hooks")]
+    hooks = [hook for _, hook, options in _hooks(module, "_backward_hooks") if options.full]
     pre_hooks = [hook for _, hook, _ in _hooks(module, "_backward_pre_hooks")]
     return BackwardHook(module, hooks, pre_hooks) if hooks or pre_hooks else None
+
+
+def _hook_last_node(module: Hookable, args: tuple, result: Any) -> None:
+    """Put the hooks that are not full ones to the operation that made the (first) result."""
+    hooks = [hook for _, hook, options in _hooks(module, "_backward_hooks") if not options.full]
+    if not hooks:
+        return
+    first = result
+    while not isinstance(first, Tensor):
+        first = next(v for v in first.values() if isinstance(v, Tensor)) if isinstance(first, dict) else first[0]
+    node = first.grad_fn
+    if node is None:
+        return
+    for hook in hooks:
+        node.register_hook(partial(hook, module))
+    outputs = result if isinstance(result, tuple) else (result,)
+    if not all(isinstance(t, Tensor) for t in (*outputs, *args)):
+        missing = "results or arguments are no tensors"
+    elif {t.grad_fn for t in outputs} - {None, node}:
+        missing = "the results come from several operations"
+    elif {t.grad_fn for t in args} - {None} != {n for n, _ in node.next_functions if n is not None}:
+        missing = "forward records several operations"
+    else:
+        return
+    warnings.warn(
+        f"a backward hook of {type(module).__name__} sees the last operation only, and {missing}: use "
+        "register_full_backward_hook",
+        FutureWarning,
+        stacklevel=4,
+    )

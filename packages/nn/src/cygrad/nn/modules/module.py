@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-import cygrad
 from cygrad import Tensor
+from cygrad.nn.modules.convert import Convertible
 from cygrad.nn.modules.hooks import KINDS as HOOK_KINDS
 from cygrad.nn.modules.hooks import (
     Hookable,
+    register_module_backward_hook,
     register_module_forward_hook,
     register_module_forward_pre_hook,
     register_module_full_backward_hook,
@@ -22,6 +23,7 @@ from cygrad.nn.parameter import Buffer, Parameter, clear_grad
 
 __all__ = [
     "Module",
+    "register_module_backward_hook",
     "register_module_forward_hook",
     "register_module_forward_pre_hook",
     "register_module_full_backward_hook",
@@ -32,7 +34,7 @@ M = TypeVar("M", bound="Module")
 _NOTHING: MappingProxyType = MappingProxyType({})
 
 
-class Module(Hookable, Stateful):
+class Module(Hookable, Stateful, Convertible):
     """Base of everything that has parameters and a ``forward``.
 
     A subclass calls ``super().__init__()``, assigns parameters, buffers and other modules as attributes, and defines
@@ -58,6 +60,7 @@ class Module(Hookable, Stateful):
 
     training: bool
     call_super_init = False
+    dump_patches = False
 
     # Before __init__ has run, lookups find nothing here instead of asking __getattr__ for these very dictionaries.
     _parameters: Any = _NOTHING
@@ -435,69 +438,6 @@ class Module(Hookable, Stateful):
         for parameter in self.parameters():
             clear_grad(parameter, set_to_none)
 
-    def _apply(self: M, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> M:
-        """Replace the values of all parameters (and their gradients) and buffers by ``fn`` of them.
-
-        Parameters stay the same objects, so optimisers and tied weights keep seeing them.
-        """
-        if recurse:
-            for module in self.children():
-                module._apply(fn)
-        for parameter in self._parameters.values():
-            if parameter is not None:
-                grad = parameter.grad
-                with cygrad.no_grad():
-                    parameter.data = fn(parameter.data)
-                    if grad is not None:
-                        parameter.grad = fn(grad.detach()).requires_grad_(grad.requires_grad)
-        for name, buffer in self._buffers.items():
-            if buffer is not None:
-                self._buffers[name] = fn(buffer)
-        return self
-
-    def to(self: M, *args: Any, **kwargs: Any) -> M:
-        """Move or convert parameters and buffers in place, and return this module.
-
-        ``to(device=None, dtype=None, non_blocking=False)``, ``to(dtype)``, ``to(tensor)`` (its dtype and device).
-
-        Parameters
-        ----------
-        device : str or device, optional
-            Where to.
-        dtype : dtype, optional
-            A floating-point type; integer and bool tensors keep theirs.
-
-        Raises
-        ------
-        TypeError
-            If the dtype is no floating-point type.
-        """
-        device, dtype = _parse_to(*args, **kwargs)
-        if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
-            raise TypeError(f"a module converts to floating-point or complex types only, got {dtype}")
-
-        def convert(tensor: Tensor) -> Tensor:
-            wanted = dtype if dtype is not None and tensor.is_floating_point() else tensor.dtype
-            return tensor.to(tensor.device if device is None else device, wanted)
-
-        return self._apply(convert)
-
-    def cpu(self: M) -> M:
-        """Move all parameters and buffers to main memory, and return this module."""
-        return self._apply(lambda tensor: tensor.cpu())
-
-    def type(self: M, dst_type: Any) -> M:
-        """Convert all parameters and buffers, integers included, to one dtype, and return this module."""
-        return self._apply(lambda tensor: tensor.to(dst_type))
-
-    def float(self: M) -> M:
-        """Convert floating-point parameters and buffers to float32, and return this module."""
-        return self._apply(lambda tensor: tensor.float() if tensor.is_floating_point() else tensor)
-
-    def double(self: M) -> M:
-        """Convert floating-point parameters and buffers to float64, and return this module."""
-        return self._apply(lambda tensor: tensor.double() if tensor.is_floating_point() else tensor)
-
     # ---- text ----------------------------------------------------------------------------------------------------
     def _get_name(self) -> str:
         return type(self).__name__
@@ -543,22 +483,3 @@ def _refuse_unless_none(name: str, value: Any, role: str, wanted: str) -> None:
         raise TypeError(
             f"cannot assign a {type(value).__name__} as '{name}', which is {role} ({wanted} or None is wanted)"
         )
-
-
-def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
-    """The device and the dtype that the arguments of `Module.to` ask for; None where they ask for nothing."""
-    known = {"device", "dtype", "tensor", "non_blocking", "memory_format", "copy"}
-    unknown = sorted(set(kwargs) - known)
-    if unknown:
-        raise TypeError(f"to() has no argument {unknown[0]!r}")
-    device, dtype, tensor = kwargs.get("device"), kwargs.get("dtype"), kwargs.get("tensor")
-    for arg in args[:2]:
-        if isinstance(arg, Tensor):
-            tensor = arg
-        elif isinstance(arg, cygrad.dtype):
-            dtype = arg
-        elif arg is not None and not isinstance(arg, bool):
-            device = arg
-    if tensor is not None:
-        device, dtype = tensor.device, tensor.dtype
-    return device, dtype

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
 from typing import Any, NamedTuple
 
 import cygrad
 from cygrad import Tensor
-from cygrad.nn.parameter import Parameter
+from cygrad.nn.parameter import Parameter, is_lazy
 from cygrad.utils.hooks import RemovableHandle
 
 __all__ = []
@@ -56,6 +57,8 @@ class Write(NamedTuple):
         if self.name == EXTRA_STATE:
             return self._replace(value=self.module.get_extra_state())
         target = self.target()
+        if is_lazy(target):
+            return self._replace(value=deepcopy(target), assign=True)
         return self._replace(value=target if self.assign else target.detach().clone())
 
     def commit(self) -> None:
@@ -63,6 +66,8 @@ class Write(NamedTuple):
             self.module.set_extra_state(self.value)
             return
         target, value = self.target(), self.value
+        if is_lazy(target) and not is_lazy(value) and not self.assign:
+            target.materialize(value.shape)
         if not self.assign:
             with cygrad.no_grad():
                 target.copy_(value)
@@ -72,6 +77,26 @@ class Write(NamedTuple):
         else:
             value.requires_grad_(target.requires_grad)
         setattr(self.module, self.name, value)
+
+
+class _Silent(NamedTuple):
+    """A hook that may return nothing. (A class, not a closure: modules are pickled with their hooks.)"""
+
+    hook: Callable
+
+    def __call__(self, *args: Any) -> None:
+        answer = self.hook(*args)
+        if answer is not None:
+            raise RuntimeError(f"a state_dict post-hook must return None and change its argument, got {answer!r}")
+
+
+class _WithoutModule(NamedTuple):
+    """A hook that is called without its first argument."""
+
+    hook: Callable
+
+    def __call__(self, module: Any, *args: Any) -> Any:
+        return self.hook(*args)
 
 
 class Stateful:
@@ -140,8 +165,7 @@ class Stateful:
                 module.state_dict(destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
         for hook in list(self._state_dict_hooks.values()):
             answer = hook(self, destination, prefix, local_metadata)
-            if answer is not None:
-                raise RuntimeError(f"a state_dict post-hook must return None and change its argument, got {answer!r}")
+            destination = destination if answer is None else answer
         return destination
 
     def _own_state(self) -> Iterator[tuple[str, Tensor]]:
@@ -158,7 +182,7 @@ class Stateful:
     def _save_to_state_dict(self, destination: dict, prefix: str, keep_vars: bool) -> None:
         """Put this module's own entries, not its children's, into `destination`."""
         for name, tensor in self._own_state():
-            destination[prefix + name] = tensor if keep_vars else tensor.detach()
+            destination[prefix + name] = tensor if keep_vars or is_lazy(tensor) else tensor.detach()
         if self._has_extra_state("get_extra_state"):
             destination[prefix + EXTRA_STATE] = self.get_extra_state()
 
@@ -171,6 +195,10 @@ class Stateful:
 
         The hook changes ``state_dict`` in place and returns None.
         """
+        return self._register_state_hook("_state_dict_hooks", _Silent(hook))
+
+    def _register_state_dict_hook(self, hook: Callable) -> RemovableHandle:
+        """`register_state_dict_post_hook` as it was before it was public: a dict that `hook` returns is the result."""
         return self._register_state_hook("_state_dict_hooks", hook)
 
     def register_load_state_dict_pre_hook(self, hook: Callable) -> RemovableHandle:
@@ -188,6 +216,10 @@ class Stateful:
         forgiven.
         """
         return self._register_state_hook("_load_state_dict_post_hooks", hook)
+
+    def _register_load_state_dict_pre_hook(self, hook: Callable, with_module: bool = False) -> RemovableHandle:
+        """`register_load_state_dict_pre_hook` as it was before it was public: `hook` is given the module on request."""
+        return self._register_state_hook("_load_state_dict_pre_hooks", hook if with_module else _WithoutModule(hook))
 
     def _register_state_hook(self, kind: str, hook: Callable) -> RemovableHandle:
         registry = getattr(self, kind)
@@ -345,6 +377,11 @@ def _fitting(key: str, value: Any, target: Tensor, errors: list[str]) -> Tensor 
     if not isinstance(value, Tensor):
         errors.append(f'"{key}" must be a Tensor, got {type(value).__name__}')
         return None
+    if is_lazy(value) and not is_lazy(target):
+        errors.append(f'"{key}" is an {type(value).__name__} in the state, which has no values for the current model')
+        return None
+    if is_lazy(target):
+        return value
     if target.dim() == 0 and tuple(value.shape) == (1,):
         value = value[0]  # scalars were saved as one-element vectors by old files
     if value.shape != target.shape:
