@@ -152,7 +152,7 @@ cdef Tensor laid_like(Tensor root, Tensor v):
 cdef Tensor laid_copy(Tensor root, Tensor v):
     cdef Dims sizes, strides
     cdef int before
-    check_writable(root)
+    check_apart(root)
     dims_from(shape_tuple(&root.m), &sizes)
     dims_from(stride_tuple(&root.m), &strides)
     before = set_recording(True)
@@ -178,8 +178,10 @@ cdef int share_tangents(Tensor y, Tensor x) except -1:
 
 
 cdef int dual_view(Tensor y, Tensor x) except -1:
-    """y, a new view of x, shows parts of the tangents that x has."""
-    extra_new(y).root = dual_root(x)
+    """y, a new view of x, shows parts of the tangents that x has. Those of a root whose elements share memory lie in no memory like its
+    own: there the view gets tangents as what any other operation makes does."""
+    cdef Tensor root = dual_root(x)
+    extra_new(y).root = None if has_internal_overlap(&root.m) else root
     y.flags |= DUAL
     return 0
 

@@ -299,7 +299,8 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, st
     func, inputs, create_graph, strict
         As for `vjp`.
     vectorize : bool
-        Whether the products that make the rows are computed together; the result is the same.
+        Whether the products that make the rows are computed all at once, by ``func.vmap``: faster, but in need of
+        memory for all of them, and a backward may not do what vmap refuses.
     strategy : str
         ``"reverse-mode"``, a backward pass for each element of the outputs, or ``"forward-mode"``, a product for each
         element of the inputs, with `vectorize` only.
@@ -329,9 +330,11 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, st
         outputs, several = _outputs(func, inputs, "jacobian")
         if strict:
             _check_outputs(outputs)
-        rows = tuple(
-            _given(_rows(i, y, inputs, create_graph, strict), many, create_graph) for i, y in enumerate(outputs)
-        )
+        if vectorize:
+            rows = _rows_together(outputs, inputs, create_graph)
+        else:
+            rows = [_rows(i, y, inputs, create_graph, strict) for i, y in enumerate(outputs)]
+        rows = tuple(_given(row, many, create_graph) for row in rows)
     return rows if several else rows[0]
 
 
@@ -351,9 +354,25 @@ def _rows(number, y, inputs, create_graph, strict):
                 _refuse_unrecorded(i)
             rows[i].append(zeros_like(inputs[i]) if g is None else g)
     return [
-        _core.stack(r).reshape(*y.shape, *x.shape) if r else _core.zeros((*y.shape, *x.shape), dtype=x.dtype)
+        _core.stack(r).reshape((*y.shape, *x.shape)) if r else _core.zeros((*y.shape, *x.shape), dtype=x.dtype)
         for r, x in zip(rows, inputs, strict=True)
     ]
+
+
+def _rows_together(outputs, inputs, create_graph):
+    """The Jacobian of each output by each input, from one backward pass for all elements of the outputs."""
+    from ..func._jacobian import products
+
+    def gradients(*weights):
+        return _filled(_grad(outputs, inputs, weights, create_graph), inputs)
+
+    stacks = products(gradients, outputs)
+    rows, at = [], 0
+    for y in outputs:
+        end = at + y.numel()
+        rows.append([s[at:end].reshape((*y.shape, *x.shape)) for s, x in zip(stacks, inputs, strict=True)])
+        at = end
+    return rows
 
 
 def _jacobian_forward(func, inputs, create_graph, strict, vectorize):

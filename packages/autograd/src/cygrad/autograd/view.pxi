@@ -43,12 +43,18 @@ cdef int check_writable(Tensor x) except -1:
         raise RuntimeError("the tensor's memory is read-only (it was borrowed from a read-only buffer); clone() it before "
                            "writing")
     check_own_mode(x)
+    check_apart(x)
+    return check_writable(front(x, batch_of(x), 0)) if x.flags & BATCHED else 0
+
+
+cdef int check_apart(Tensor x) except -1:
+    """Whether each element (of one example) has memory of its own."""
     if has_internal_overlap(&x.m):
         raise RuntimeError(
             f"unsupported operation: more than one element of the written-to tensor (shape {list(shape_tuple(&x.m))}, stride "
             f"{stride_tuple(&x.m)}) refers to a single memory location. Please clone() the tensor before performing the "
             "operation.")
-    return check_writable(front(x, batch_of(x), 0)) if x.flags & BATCHED else 0
+    return 0
 
 
 cdef inline int check_own_mode(Tensor x) except -1:

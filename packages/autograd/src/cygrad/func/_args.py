@@ -80,3 +80,12 @@ def map_tensors(function, tree):
         if not isinstance(leaf, Tensor):
             raise RuntimeError(f"Expected tensors, got unsupported type {type(leaf)}")
     return unflatten([function(leaf) for leaf in leaves], spec)
+
+
+def refuse_complex(tree, caller, what):
+    """Raises for complex tensors, of which Jacobians are not defined here."""
+    for i, leaf in enumerate(flatten(tree)[0]):
+        if isinstance(leaf, Tensor) and leaf.is_complex():
+            raise RuntimeError(
+                f"{caller}: Expected all {what} to be real but received complex tensor at flattened input idx: {i}"
+            )

@@ -52,6 +52,10 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
         for value in values:
             if not isinstance(value, Tensor):
                 raise RuntimeError(f"{caller}: Expected {name} to only contain Tensors, got {type(value)}")
+    for name, values in (("primal", leaves), ("tangent", directions)):
+        for value in values:
+            if not (value.is_floating_point() or value.is_complex()):
+                raise ValueError(f"Expected {name} to be floating point or complex, but got: {value.dtype}")
     level = open_level()
     try:
         duals = [_core.make_dual_tensor(p, t, level) for p, t in zip(leaves, directions, strict=True)]

@@ -34,9 +34,9 @@ class Tape:
         """What the caller gets of a result."""
         return _core.transform_output(t, self.start)
 
-    def gradients(self, outputs, weights, keep):
-        """Gradients of the inputs, zeros where there is none, after `end`."""
-        create = _core.is_grad_enabled() and any(
+    def gradients(self, outputs, weights, keep, create=None):
+        """Gradients of the inputs, zeros where there is none, after `end`. create: False for none that are recorded."""
+        create = create is not False and _core.is_grad_enabled() and any(
             _core.lives(t, self.start) for t in [*outputs, *(w for w in weights if w is not None)]
         )
         grads = _core.transform_gradients(list(outputs), self.inputs, list(weights), keep or create, create)
@@ -152,7 +152,13 @@ def vjp(func, *primals, has_aux=False):
     -------
     tuple
         ``(output, vjp_fn)``, with `has_aux` ``(output, vjp_fn, aux)``. ``vjp_fn(cotangents)`` takes containers like
-        those of `output` and returns a tuple, one gradient for each of `primals`. It may be called several times.
+        those of `output` and returns a tuple, one gradient for each of `primals`. It may be called several times, but
+        not after ``retain_graph=False``; with ``create_graph=False`` the gradients are no part of a graph.
+
+    Raises
+    ------
+    RuntimeError
+        An output is not floating-point or complex.
     """
     caller = "vjp(f, *primals)"
     leaves, spec = tensor_leaves(primals)
@@ -163,14 +169,20 @@ def vjp(func, *primals, has_aux=False):
     output, aux = split_aux(result, has_aux, caller)
     outputs, shape = output_leaves(output, caller)
 
-    def vjp_fn(cotangents):
+    for y in outputs:
+        if not (y.is_floating_point() or y.is_complex()):
+            raise RuntimeError(
+                f"vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got Tensor with dtype {y.dtype}"
+            )
+
+    def vjp_fn(cotangents, retain_graph=True, create_graph=None):
         given, like = flatten(cotangents)
         if like != shape:
             raise RuntimeError(
                 "Expected pytree structure of cotangents to be the same as pytree structure of outputs to the "
                 f"function. cotangents: {like}, primal output: {shape}"
             )
-        return unflatten(tape.gradients(outputs, given, True), spec)
+        return unflatten(tape.gradients(outputs, given, retain_graph, create_graph), spec)
 
     released = unflatten([tape.released(t) for t in outputs], shape)
     return (released, vjp_fn, map_tensors(tape.released, aux)) if has_aux else (released, vjp_fn)
