@@ -438,3 +438,21 @@ def test_linear_algebra(level):
     assert cygrad.allclose(tangent(q @ r), tangent(d))
     w = cygrad.linalg.eigvalsh(d)
     assert tangent(w.sum()).item() == pytest.approx(0)
+
+
+@pytest.mark.parametrize("of_parts", [False, True])
+def test_as_strided_shows_no_tangent_beyond_that_of_its_base(level, of_parts):
+    memory = cygrad.arange(8.0)
+    base = memory.view(4, 2)[1:, :] if of_parts else memory[2:]
+    x = fw.make_dual(base, cygrad.full_like(base, 1.0).cumsum(0))
+    y = x.as_strided((2, 3), (1, 2), 1)
+    assert y.tolist() == [[1, 3, 5], [2, 4, 6]]
+    want = [[0, 1, 2], [1, 2, 3]] if of_parts else [[0, 2, 4], [1, 3, 5]]
+    assert tangent(y).tolist() == want
+
+
+def test_what_is_written_beyond_a_dual_is_kept_by_no_tangent(level):
+    x = fw.make_dual(cygrad.zeros(8)[2:], cygrad.full((6,), 9.0))
+    x.as_strided((4,), (1,), 1).copy_(fw.make_dual(cygrad.ones(4), cygrad.arange(1.0, 5.0)))
+    assert x.tolist() == [1, 1, 1, 0, 0, 0]
+    assert tangent(x).tolist() == [2, 3, 4, 9, 9, 9]

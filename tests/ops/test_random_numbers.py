@@ -194,6 +194,45 @@ def test_counts(torch):
         )
 
 
+# Some draw in row-major order and return that, whatever the layout of what is given; others keep the layout.
+SHAPED_AS = {
+    "normal of tensors": lambda lib, x: lib.normal(x, x.abs()),
+    "normal of means": lambda lib, x: lib.normal(x, 2.0),
+    "normal of deviations": lambda lib, x: lib.normal(2.0, x.abs()),
+    "bernoulli": lambda lib, x: lib.bernoulli(x.abs().clamp(0, 1)),
+    "bernoulli of a number": lambda lib, x: lib.bernoulli(x, 0.3),
+    "poisson": lambda lib, x: lib.poisson(x.abs() * 5),
+    "rand_like": lambda lib, x: lib.rand_like(x),
+    "randn_like": lambda lib, x: lib.randn_like(x),
+    "randint_like": lambda lib, x: lib.randint_like(x, 9),
+    "multinomial": lambda lib, x: lib.multinomial(x[:, :, 0].abs(), 2),
+    "dropout": lambda lib, x: lib.nn.functional.dropout(x),
+    "alpha_dropout": lambda lib, x: lib.nn.functional.feature_alpha_dropout(x, training=True),
+    "gumbel_softmax": lambda lib, x: lib.nn.functional.gumbel_softmax(x),
+    "rrelu": lambda lib, x: lib.nn.functional.rrelu(x, training=True),
+}
+LAYOUTS = {
+    "transposed": lambda x: x.permute(2, 1, 0),
+    "steps": lambda x: x[::2, :, 1:],
+    "expanded": lambda x: x[:1].expand(7, 5, 3),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", SHAPED_AS)
+def test_numbers_and_layouts_beside_tensors_of_every_layout(name, layout, dtype, torch):
+    values, found = np.random.default_rng(0).normal(size=(7, 5, 3)).astype("float32"), []
+    for lib in (cygrad, torch):
+        x = LAYOUTS[layout](lib.from_numpy(values).to(getattr(lib, dtype)))
+        lib.manual_seed(11)
+        found.append(SHAPED_AS[name](lib, x))
+    ours, theirs = found
+    assert ours.stride() == theirs.stride()
+    rtol = 1e-2 if dtype == "bfloat16" else 1e-5
+    np.testing.assert_allclose(ours.double().numpy(), theirs.double().numpy(), rtol=rtol, atol=rtol)
+
+
 def test_permutations(torch):
     for n in (*range(50), 1000, 70_000):
         both(torch, lambda lib, n=n: lib.randperm(n), 5)

@@ -124,8 +124,24 @@ cdef Tensor tangent_at(Tensor t, ForwardLevel level):
         return None
     if root is t:
         return d.tangent
+    if reaches_out(t, root):
+        return strided_as(laid_for(d.tangent, geometry(root), geometry(t)), geometry(t), geometry(root))
     d.tangent = laid_like(root, d.tangent)
     return part_of(d.tangent, geometry(t), offset_of(root), t.m.dtype)
+
+
+cdef bint reaches_out(Tensor t, Tensor root):
+    """Whether t, by `as_strided`, shows memory that root does not. It has no tangent there, and keeps none that is written there."""
+    cdef tuple view = geometry(t), own = geometry(root)
+    return category(t.m.dtype) == category(root.m.dtype) and (view[2] < own[2] or extent(view) > extent(own))
+
+
+cdef Tensor strided_as(Tensor block, tuple geo, tuple other):
+    """The part with a geometry of a block that was laid for two."""
+    cdef Dims sizes, strides
+    dims_from(geo[0], &sizes)
+    dims_from(geo[1], &strides)
+    return op_as_strided(block, &sizes, &strides, geo[2] - _py.min(geo[2], other[2]))
 
 
 cdef int64_t offset_of(Tensor t) noexcept:
@@ -404,8 +420,13 @@ cdef int write_tangent(Tensor x, ForwardLevel level, Tensor v) except -1:
         held = d.tangent if d is not None else zeros_same(root)
         if v.flags & BATCHED:                # with room for each example
             held = op_add(held, spread(zeros_same(held), batch_of(v), True))
-        whole = laid_copy(root, held)
-        copy_in(part_of(whole, geometry(x), offset_of(root), x.m.dtype), v)
+        if reaches_out(x, root):
+            whole = laid_for(held, geometry(root), geometry(x))
+            copy_in(strided_as(whole, geometry(x), geometry(root)), v)
+            whole = laid_copy(root, strided_as(whole, geometry(root), geometry(x)))
+        else:
+            whole = laid_copy(root, held)
+            copy_in(part_of(whole, geometry(x), offset_of(root), x.m.dtype), v)
     finally:
         cyg_limit = limit
     return set_tangent(root, level, whole)

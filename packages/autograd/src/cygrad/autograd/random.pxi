@@ -58,14 +58,16 @@ cdef int drawn_to(Tensor x, Tensor place, str name) except -1:
     return 0
 
 
-def room_to_draw(Tensor like not None, str name, bint varies=False):
+def room_to_draw(Tensor like not None, str name, bint varies=False, bint rows=False):
     """An uninitialised tensor of the shape and dtype of `like`, with room for the numbers that each example of vmap is to get.
 
+    rows: in row-major order, whatever the layout of `like`.
     varies: the distribution depends on the values of `like`, so that its examples cannot share their numbers.
     """
     cdef Batch over
+    memory_format = contiguous_format if rows else None
     if cyg_level == NULL:
-        return empty_like(alias_of(like))
+        return empty_like(alias_of(like), memory_format=memory_format)
     over = drawn_levels(name)
     if varies and like.flags & BATCHED:
         for level in batch_of(like).levels:
@@ -73,7 +75,7 @@ def room_to_draw(Tensor like not None, str name, bint varies=False):
                 raise RuntimeError(f"vmap: {name} with randomness='same' cannot draw the same numbers from distributions that differ "
                                    "between the examples; use randomness='different'")
         over = joint_of([like] if over is None else [like, spread(zeros_of(0, NULL, BOOL), over, True)])
-    return spread_new(empty_like(first_of(like)), over)
+    return spread_new(empty_like(first_of(like), memory_format=memory_format), over)
 
 
 def spread_to_draw(Tensor x not None, str name):

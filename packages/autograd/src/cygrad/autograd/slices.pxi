@@ -149,12 +149,10 @@ cdef tuple parts_geometry(tuple geo):
     return ((*geo[0], 2), (*[2 * s for s in geo[1]], 1), 2 * geo[2])
 
 
-cdef Tensor as_strided_backward(Tensor g, tuple view, tuple base):
-    """Gradient of a view with one geometry for a base with another, both in the same storage: g is laid into the smallest
-    block that holds both; an element that the base shows k times takes a k-th of what arrived there."""
+cdef Tensor laid_for(Tensor g, tuple view, tuple base):
+    """A block with room for two geometries in the same storage, from the lower of their offsets on; g is in the place of the first."""
     cdef Dims sizes, strides, block
     cdef Meta part
-    cdef Tensor y, times
     cdef int64_t low = _py.min(view[2], base[2])
     cdef int64_t high = _py.max(extent(view), extent(base))
     block.n = 1
@@ -164,12 +162,23 @@ cdef Tensor as_strided_backward(Tensor g, tuple view, tuple base):
     memset(&part, 0, sizeof(Meta))
     meta_strided(&part, sizes.n, sizes.v, strides.v, g.m.dtype, <char*><size_t>((view[2] - low) * ITEMSIZE[g.m.dtype]))
     try:
-        y = embed(g, &block, &part)
+        return embed(g, &block, &part)
     finally:
         meta_clear(&part)
+
+
+cdef Tensor as_strided_backward(Tensor g, tuple view, tuple base):
+    """Gradient of a view with one geometry for a base with another, both in the same storage: g is laid into the smallest
+    block that holds both; an element that the base shows k times takes a k-th of what arrived there."""
+    cdef Dims sizes, strides, block
+    cdef Meta part
+    cdef Tensor y = laid_for(g, view, base), times
+    cdef int64_t low = _py.min(view[2], base[2])
+    block.n = 1
+    block.v[0] = _py.max(extent(view), extent(base)) - low
     dims_from(base[0], &sizes)
     dims_from(base[1], &strides)
-    part.data = NULL
+    memset(&part, 0, sizeof(Meta))
     meta_strided(&part, sizes.n, sizes.v, strides.v, g.m.dtype, NULL)
     overlapping = has_internal_overlap(&part)
     meta_clear(&part)

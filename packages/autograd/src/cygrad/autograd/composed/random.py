@@ -40,7 +40,7 @@ def bernoulli(
     """
     if p is None and not input.dtype.is_floating_point:
         raise NotImplementedError(f"bernoulli is not implemented for probabilities of {input.dtype}")
-    drawn = _core.room_to_draw(input if out is None else input.to(out.dtype), "bernoulli", p is None)
+    drawn = _core.room_to_draw(input if out is None else input.to(out.dtype), "bernoulli", p is None, True)
     drawn.bernoulli_(input.detach() if p is None else p, generator=generator)
     return linked(drawn, input) if out is None else _core.deliver(drawn, out)
 
@@ -85,7 +85,7 @@ def normal(
         if not _core.everywhere(std.detach() >= 0):
             raise RuntimeError("normal expects all elements of std >= 0.0")
     spot = mean.detach() + std.detach() if isinstance(std, Tensor) and isinstance(mean, Tensor) else kind.detach()
-    drawn = _core.room_to_draw(spot.expand(shape).to(kind.dtype), "normal")
+    drawn = _core.room_to_draw(spot.expand(shape).to(kind.dtype), "normal", rows=True)
     if isinstance(std, Tensor):
         drawn = drawn.normal_(generator=generator) * std.detach()
     else:

@@ -371,11 +371,11 @@ def rrelu(
     if _core.innermost_level() is not None:      # how many are drawn must not depend on the example
         drawn = _core.room_to_draw(shares, "rrelu").uniform_(lower, upper)
         shares = cygrad.where(fall, drawn, shares)
-        return input.mul_(shares) if inplace else input * shares
+        return input.mul_(shares) if inplace else shares * input
     # One double for each element that needs one, in row-major order: PyTorch's numbers from the same seed.
     drawn = empty(int(fall.sum()), dtype=float64).uniform_(lower, upper)
     shares[fall] = drawn.to(input.dtype)
-    return input.mul_(shares) if inplace else input * shares
+    return input.mul_(shares) if inplace else shares * input        # row-major, as the shares
 
 
 def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:
