@@ -377,7 +377,9 @@ def test_bad_options(torch, parameter, kind, options):
         getattr(torch.optim, kind)([parameter()], **options)
 
 
-@pytest.mark.parametrize("options", [{"differentiable": True}, {"capturable": True}, {"foreach": True, "fused": True}])
+@pytest.mark.parametrize(
+    "options", [{"differentiable": True, "fused": True}, {"capturable": True}, {"foreach": True, "fused": True}]
+)
 def test_implementations_that_do_not_exist(torch, parameter, options, beyond_pytorch):
     with pytest.raises(RuntimeError):
         torch.optim.Adam([parameter()], **options)

@@ -385,3 +385,15 @@ def test_right_compositions_are_never_refused(names, rows, columns, seed, fast):
 def test_the_module_is_reached_through_autograd():
     assert torch.autograd.gradcheck(lambda x: x * 2, (matrix(2),)) is True
     assert torch.autograd.gradgradcheck(lambda x: x * x, (matrix(2),)) is True
+
+
+def test_a_function_that_refuses_large_steps_is_still_explained():
+    """Looking for the right step leaves the domain of the function; that is no reason to lose the message."""
+
+    def bounded(x):
+        if (x < 0).any():
+            raise ValueError("negative")
+        return function(lambda x: x * 2, lambda g, x: g * 3)(x)
+
+    with pytest.raises(GradcheckError, match="The formula"):
+        gradcheck(bounded, point(0.01))

@@ -4,24 +4,32 @@ from cygrad.storage.parts import require
 
 require("autograd")
 
-from cygrad.optim import lr_scheduler
+from cygrad.optim import lr_scheduler, swa_utils
 from cygrad.optim.adam import Adam, AdamW
+from cygrad.optim.lbfgs import LBFGS
+from cygrad.optim.matrices import Adafactor, Muon
 from cygrad.optim.optimizer import Optimizer
 from cygrad.optim.rules import ASGD, Adadelta, Adagrad, Adamax, NAdam, RAdam, RMSprop, Rprop
 from cygrad.optim.sgd import SGD
+from cygrad.optim.sparse_adam import SparseAdam
 
 __all__ = [
     "ASGD",
+    "LBFGS",
     "SGD",
     "Adadelta",
+    "Adafactor",
     "Adagrad",
     "Adam",
     "AdamW",
     "Adamax",
+    "Muon",
     "NAdam",
     "Optimizer",
     "RAdam",
     "RMSprop",
     "Rprop",
+    "SparseAdam",
     "lr_scheduler",
+    "swa_utils",
 ]

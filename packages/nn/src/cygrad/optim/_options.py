@@ -36,7 +36,7 @@ def check_choices(foreach: bool | None, fused: bool | None, differentiable: bool
     """RuntimeError if an implementation is asked for that contradicts itself or does not exist."""
     if foreach and fused:
         raise RuntimeError("`fused` and `foreach` cannot be `True` together")
-    if differentiable:
-        raise RuntimeError("differentiable=True is not supported: a step is not recorded by autograd")
+    if fused and differentiable:
+        raise RuntimeError("`fused` does not support `differentiable`")
     if capturable:
         raise RuntimeError("capturable=True is not supported: it needs parameters on an accelerator")

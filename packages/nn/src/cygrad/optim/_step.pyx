@@ -331,6 +331,8 @@ cdef int fill_job(Job* job, const Rule* r, double t, dict own, dict options, dic
         mu = r.keep * (1 - 0.5 * pow(0.96, t * <double>options["momentum_decay"]))
         following = r.keep * (1 - 0.5 * pow(0.96, (t + 1) * <double>options["momentum_decay"]))
         product = number_of(own, "mu_product") * mu
+        if (<Tensor>own["mu_product"]).m.dtype == FLOAT32:      # a step uses the number that it leaves behind
+            product = <float>(<float>number_of(own, "mu_product") * <float>mu)
         after["mu_product"] = product
         job.root = 1 - pow(r.keep_square, t)
         job.rate = r.lr * (1 - mu) / (1 - product)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import cygrad
 from cygrad import Tensor
-from cygrad.optim import _step
+from cygrad.optim import _recorded, _step
 from cygrad.optim._options import check_betas, check_choices, check_not_negative, check_rate
 from cygrad.optim.optimizer import Optimizer
 
@@ -39,8 +40,12 @@ class Adam(Optimizer):
         Shrink the parameter by ``1 - lr * weight_decay`` instead of changing the gradient, see `AdamW`.
     foreach, fused : bool, optional
         Accepted for PyTorch programs: there is one implementation, which updates all parameters in one pass.
-    capturable, differentiable : bool
+    capturable : bool
         Must be False.
+    differentiable : bool, default False
+        Have autograd record the step, so that what is computed from the parameters afterwards has gradients with
+        respect to what they and their gradients were before, and to a learning rate that is a tensor. Parameters must
+        not be leaves that require gradients then: pass ``p.clone()`` and set its ``grad``.
 
     Raises
     ------
@@ -87,20 +92,30 @@ class Adam(Optimizer):
         """Update the parameters once; see `Optimizer.step`."""
         loss = self._loss_of(closure)
         for group in self.param_groups:
+            if group["differentiable"]:
+                _recorded.recorded_step(self, group, _recorded.adam, _start)
+                continue
             beta1, beta2 = group["betas"]
-            _step.adam(
-                group["params"],
-                self.state,
-                group["lr"],
-                beta1,
-                beta2,
-                group["eps"],
-                group["weight_decay"],
-                group["decoupled_weight_decay"],
-                group["amsgrad"],
-                group["maximize"],
-            )
+            for params in self._rounds(group):
+                _step.adam(
+                    params,
+                    self.state,
+                    group["lr"],
+                    beta1,
+                    beta2,
+                    group["eps"],
+                    group["weight_decay"],
+                    group["decoupled_weight_decay"],
+                    group["amsgrad"],
+                    group["maximize"],
+                )
         return loss
+
+
+def _start(param: Tensor) -> dict[str, Tensor]:
+    """What a parameter starts with; `_step.adam` makes the same."""
+    zeros = {name: cygrad.zeros_like(param, requires_grad=False) for name in ("exp_avg", "exp_avg_sq")}
+    return {"step": cygrad.tensor(0.0)} | zeros
 
 
 class AdamW(Adam):

@@ -15,7 +15,9 @@ from cygrad.nn.parameter import clear_grad
 from cygrad.optim._observed import after_step, before_step, observed, written
 from cygrad.utils.hooks import RemovableHandle
 
-__all__ = ["Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook", "required"]
+__all__ = ["Optimizer", "ParamsT", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook", "required"]
+
+ParamsT = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
 
 KINDS = (
     "_optimizer_step_pre_hooks",
@@ -122,6 +124,7 @@ class Optimizer:
 
     stepped = False  # since the first schedule was made: a schedule warns if it is stepped first
     _watched = False
+    _repeats = False  # whether a group names a parameter several times
     _optimizer_step_pre_hooks: OrderedDict[int, Callable]
     _optimizer_step_post_hooks: OrderedDict[int, Callable]
     _optimizer_state_dict_pre_hooks: OrderedDict[int, Callable]
@@ -166,6 +169,7 @@ class Optimizer:
         for group in self.param_groups:
             for name, value in getattr(self, "defaults", {}).items():
                 group.setdefault(name, value)
+        self._repeats = any(_has_repeats(group["params"]) for group in self.param_groups)
 
     def __repr__(self) -> str:
         lines = []
@@ -202,18 +206,32 @@ class Optimizer:
             group.setdefault(name, default)
         self._check_group(group)
         self.param_groups.append(group)
+        self._repeats = self._repeats or _has_repeats(group["params"])
+
+    def _rounds(self, group: dict[str, Any]) -> list[list[Tensor]]:
+        """The group's parameters, each once; one that is named several times has an update in several rounds."""
+        if not self._repeats:
+            return [group["params"]]
+        rounds: list[dict[Tensor, None]] = []
+        for param in group["params"]:
+            first = next((seen for seen in rounds if param not in seen), None)
+            if first is None:
+                rounds.append(first := {})
+            first[param] = None
+        return [list(seen) for seen in rounds]
 
     def _check_group(self, group: dict[str, Any]) -> None:
         params = group["params"]
         for i, param in enumerate(params):
             if not isinstance(param, Tensor):
                 raise TypeError(f"an optimizer takes Tensors, parameter {i} is a {type(param).__name__}")
-            if param.grad_fn is not None and not param.retains_grad:
+            inner = param.grad_fn is not None and not param.retains_grad
+            if inner and not self.defaults.get("differentiable"):
                 raise ValueError(
                     f"can't optimize a non-leaf Tensor: parameter {i} is the result of {param.grad_fn.name()}"
                 )
         ids = {id(param) for param in params}
-        if len(ids) != len(params):
+        if _has_repeats(params):
             warnings.warn("a parameter group contains a parameter several times", stacklevel=4)
         for i, other in enumerate(self.param_groups):
             if ("param_names" in group) != ("param_names" in other):
@@ -355,6 +373,10 @@ class Optimizer:
     def register_load_state_dict_post_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
         """Have ``hook(optimizer)`` called after a load."""
         return _register(self._optimizer_load_state_dict_post_hooks, hook, prepend)
+
+
+def _has_repeats(params: list[Tensor]) -> bool:
+    return len({id(param) for param in params}) != len(params)
 
 
 def _split_names(params: Any) -> dict[str, list]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import cygrad
 from cygrad import Tensor
-from cygrad.optim import _step
+from cygrad.optim import _recorded, _step
 from cygrad.optim._options import check_betas, check_choices, check_not_negative, check_rate
 from cygrad.optim.optimizer import Optimizer
 
@@ -28,15 +29,21 @@ class _Rule(Optimizer):
         loss = self._loss_of(closure)
         for group in self.param_groups:
             names = self._names(group)
+            start = partial(self._state_of, group=group, names=names)
+            if group["differentiable"]:
+                rule = getattr(_recorded, _step.KINDS[self._kind])
+                _recorded.recorded_step(self, group, rule, start)
+                continue
             options = self._numbers(group)
-            _step.step(
-                self._kind,
-                group["params"],
-                self.state,
-                lambda p, group=group, names=names: self._state_of(p, group, names),
-                names,
-                options,
-            )
+            for params in self._rounds(group):
+                _step.step(
+                    self._kind,
+                    params,
+                    self.state,
+                    start,
+                    names,
+                    options,
+                )
         return loss
 
     def _names(self, group: dict[str, Any]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from cygrad import Tensor
-from cygrad.optim import _step
+from cygrad.optim import _recorded, _step
 from cygrad.optim._options import check_choices, check_not_negative, check_rate
 from cygrad.optim.optimizer import Optimizer
 
@@ -38,8 +38,8 @@ class SGD(Optimizer):
         Go up the gradient.
     foreach, fused : bool, optional
         Accepted for PyTorch programs: there is one implementation, which updates all parameters in one pass.
-    differentiable : bool
-        Must be False.
+    differentiable : bool, default False
+        See `Adam`.
 
     Raises
     ------
@@ -86,6 +86,9 @@ class SGD(Optimizer):
         """Update the parameters once; see `Optimizer.step`."""
         loss = self._loss_of(closure)
         for group in self.param_groups:
+            if group["differentiable"]:
+                _recorded.recorded_step(self, group, _recorded.sgd, lambda p: {})
+                continue
             _step.sgd(
                 group["params"],
                 self.state,

@@ -15,6 +15,8 @@ from cygrad.optim.lr_scheduler.factors import (
 )
 from cygrad.optim.lr_scheduler.plateau import ReduceLROnPlateau
 
+_LRScheduler = LRScheduler  # its name in older programs
+
 __all__ = [
     "ChainedScheduler",
     "ConstantLR",
