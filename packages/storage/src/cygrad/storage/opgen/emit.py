@@ -145,7 +145,8 @@ def called_elements(rows, kernels_of_rows, text):
     parts, seen = [], set()
     waiting = [text]
     while waiting:
-        for name, t in set(re.findall(r"\b(\w+?)(?:_near|_far)?_([a-z]+\d+)\(", waiting.pop())) - seen:
+        found = set(re.findall(r"\b(\w+?)(?:_near|_far)?_([a-z]+\d+)\(", waiting.pop())) - seen
+        for name, t in sorted(found):  # sorted, so that every run prints the same, and nothing is compiled again
             seen.add((name, t))
             kernel = kernels_of_rows.get(name)
             for type in kernel.types if kernel else ():
