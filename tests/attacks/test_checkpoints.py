@@ -202,6 +202,20 @@ def test_records_that_lie_over_each_other(tmp_path):
         cygrad.load(path)
 
 
+@pytest.mark.parametrize("mmap", [False, True])
+def test_a_record_whose_header_moves_it_into_the_next(tmp_path, mmap):
+    """How far a header reaches is not in the table of contents; mapped records have no checksum that would be wrong."""
+    path = checkpoint(tmp_path / "x.pt", P + tensor() + b".", [b"\0" * 16, b"\1" * 16])
+    data = bytearray(path.read_bytes())
+    at = data.index(b"PK\x03\x04", data.index(b"PK\x03\x04") + 1)
+    assert data[at + 30 : at + 38] == b"x/data/0"
+    size = data.index(b"\1" * 16) - data.index(b"\0" * 16)
+    data[at + 28 : at + 30] = struct.pack("<H", size)        # now it lies where the next one does
+    path.write_bytes(data)
+    with pytest.raises(RuntimeError, match=r"'data/0' reaches into the next one"):
+        cygrad.load(path, mmap=mmap)
+
+
 @pytest.mark.parametrize(
     "change, match",
     [

@@ -105,7 +105,9 @@ class Reader:
         spans = sorted((entry.header_offset, entry.header_offset + entry.file_size, n) for n, entry in named.items())
         if spans[0][0] < 0:
             raise self.damaged("its table of contents names places before the file")
+        self.limits: dict[str, int] = {}  # where the next record begins
         for (_, end, record), (start, _, _) in zip(spans, [*spans[1:], (self.end, 0, "")], strict=True):
+            self.limits[record] = start
             if end > start:
                 raise self.damaged(f"its record {record!r} is longer than the place that it has: the file is truncated")
         return named
@@ -135,8 +137,9 @@ class Reader:
         if name.decode("utf-8", "replace") != entry.orig_filename:
             raise self.damaged(f"the header of its record {record!r} has another name")
         start = entry.header_offset + LOCAL_HEADER.size + name_length + extra_length
-        if start + entry.file_size > self.end:
-            raise self.damaged(f"its record {record!r} ends outside the file: the file is truncated")
+        # How long a header is stands in the header alone, which the table of contents knows nothing of.
+        if start + entry.file_size > self.limits[record]:
+            raise self.damaged(f"its record {record!r} reaches into the next one, or beyond the last")
         return start
 
     def read(self, record: str) -> bytes:
