@@ -43,10 +43,21 @@ _FROM_NN = frozenset((
     "pixel_shuffle", "pixel_unshuffle", "prelu", "relu_", "rms_norm", "rrelu", "rrelu_", "selu", "selu_",
     "threshold", "threshold_"))
 
+_FROM_AUTOCAST = frozenset((
+    "autocast", "autocast_decrement_nesting", "autocast_increment_nesting", "clear_autocast_cache",
+    "get_autocast_cpu_dtype", "get_autocast_dtype", "is_autocast_cache_enabled", "is_autocast_cpu_enabled",
+    "is_autocast_enabled", "set_autocast_cache_enabled", "set_autocast_cpu_dtype", "set_autocast_cpu_enabled",
+    "set_autocast_dtype", "set_autocast_enabled"))
+
 
 def __getattr__(name):
     # imported when first asked for
-    if name in ("array_api", "cuda", "fft", "func", "linalg", "return_types", "signal", "special", "testing"):
+    if name in _FROM_AUTOCAST:
+        from .amp import autocast_mode
+
+        return getattr(autocast_mode, name)
+    if name in ("amp", "array_api", "cpu", "cuda", "fft", "func", "linalg", "return_types", "signal", "special",
+                "testing"):
         from importlib import import_module
 
         return import_module("." + name, __name__)

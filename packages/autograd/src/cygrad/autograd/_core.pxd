@@ -176,5 +176,7 @@ cdef int code_or_none(object d) except -2
 cdef bint differs_from_one(object alpha) except -1
 cdef Tensor with_alpha(int op, int scaled, Tensor a, Tensor b, object alpha, str name, Tensor target)
 cdef Tensor factored(object v, Tensor t, Tensor like, str name, str arg, double* to)
+cdef int uncast() noexcept                                 # no autocast from here on; returns what restore_mode takes
+cdef void restore_mode(int before) noexcept
 cdef object finish(Tensor y, object out)
 cdef object finish_exact(Tensor y, object out)

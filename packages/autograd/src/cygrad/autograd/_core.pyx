@@ -58,6 +58,7 @@ include "numbers.pxi"     # Python numbers as operands
 include "view.pxi"        # views, and in-place writes through them
 include "batch.pxi"       # tensors of vmap: one example that stands for a batch
 include "ops.pxi"         # generated: op ids, op_NAME functions, backward functions, the OpInfo table
+include "autocast.pxi"    # operations that compute in other dtypes
 include "table.pxi"       # filled from what the op table says
 from cygrad.storage import dispatch as _dispatch
 

@@ -10,7 +10,7 @@ from cygrad.storage.core cimport wrap_dim
 from cygrad.autograd._core cimport (
     Arg, Dims, OPS, Tensor, as_first, as_flag, as_index, as_number, as_operand, as_scalar, as_single, as_tensor_arg,
     as_word, axes_mask, axis_mask, binary, code_or_none, differs_from_one, dims_mask, finish, finish_exact, numbered, parse_ints,
-    pointwise, unary, factored, with_alpha)
+    pointwise, unary, factored, restore_mode, uncast, with_alpha)
 
 from . import _core
 
@@ -244,7 +244,8 @@ cdef object run_form(Form* f, int mode, PyObject* self, PyObject** args, Py_ssiz
     if f.flags & POINTWISE:
         made = run_loop(f, mode, count, v, a)
     else:
-        made = OPS[f.op].write(a) if mode == IN_PLACE else OPS[f.op].call(a)
+        i = f.out and mode == FUNCTION and v[f.count - 1] != <PyObject*>None
+        made = OPS[f.op].write(a) if mode == IN_PLACE else call_for_out(f, a) if i else OPS[f.op].call(a)
     if mode == IN_PLACE:
         return made
     i = f.overload
@@ -253,6 +254,15 @@ cdef object run_form(Form* f, int mode, PyObject* self, PyObject** args, Py_ssiz
     if not f.flags & NAMED and (mode == METHOD or not f.out or v[f.count - 1] == <PyObject*>None):
         return made
     return handed(f, mode, v, made)
+
+
+cdef object call_for_out(Form* f, Arg* a):
+    """What `out` receives is computed in the inputs' dtypes also inside autocast."""
+    cdef int before = uncast()
+    try:
+        return OPS[f.op].call(a)
+    finally:
+        restore_mode(before)
 
 
 cdef object factors(Form* f, int mode, int count, PyObject** v, Arg* a):

@@ -101,8 +101,12 @@ cdef Tensor power(Tensor x, object exponent):
 
 def matmul(input=REQUIRED, other=REQUIRED, *, out=None):
     """Matrix product: vectors, matrices and batches of them, batch dimensions broadcast."""
-    cdef Tensor a = as_tensor_arg(input, "matmul", "input"), b = as_tensor_arg(other, "matmul", "other")
-    cdef Tensor y = product(a, b)
+    cdef Tensor a = as_tensor_arg(input, "matmul", "input"), b = as_tensor_arg(other, "matmul", "other"), y
+    cdef int mode = uncast() if out is not None else cyg_mode
+    try:
+        y = product(a, b)
+    finally:
+        restore_mode(mode)
     if isinstance(out, Tensor) and a.m.ndim > 2 and b.m.ndim <= 2 and y.m.numel and meta_same_shape(&y.m, &(<Tensor>out).m):
         check_folds(<Tensor>out, y.m.sizes[y.m.ndim - 1] if b.m.ndim == 2 else 1)
     return finish_exact(y, out)
@@ -120,6 +124,8 @@ cdef int check_folds(Tensor out, int64_t columns) except -1:
 cdef Tensor product(Tensor a, Tensor b):
     cdef int na = a.m.ndim, nb = b.m.ndim
     cdef Tensor y
+    if cyg_mode & MODE_AUTOCAST:
+        a, b = lowered(a), lowered(b)
     if na == 2 and nb == 2:
         return op_mm(a, b)
     if na == 0 or nb == 0:
@@ -334,6 +340,8 @@ def chunk(input=REQUIRED, chunks=REQUIRED, dim=0):
 def cat(tensors=REQUIRED, dim=0, *, out=None):
     """Tensors joined along an existing dimension."""
     cdef list xs = as_tensors(tensors, "cat", "tensors")
+    if cyg_mode & MODE_AUTOCAST and out is None:
+        xs = in_widest(xs)
     cdef int64_t k = as_index(dim, "cat", "dim")
     cdef int n = (<Tensor>xs[0]).m.ndim if xs else 0
     if (n == 4 or n == 5) and _py.all(x.dim() == n and channels_innermost(&(<Tensor>x).m) for x in xs):
@@ -370,6 +378,8 @@ cdef bint reach(const Meta* a, const Meta* b) noexcept:
 def stack(tensors=REQUIRED, dim=0, *, out=None):
     """Tensors of one shape joined along a new dimension."""
     cdef list xs = as_tensors(tensors, "stack", "tensors")
+    if cyg_mode & MODE_AUTOCAST and out is None:
+        xs = in_widest(xs)
     cdef int64_t k
     if not xs:
         raise RuntimeError("stack expects a non-empty TensorList")

@@ -19,6 +19,8 @@ cdef enum:
     MODE_PACK = 4            # saved_tensors_hooks take what is saved
     MODE_WRITES = 8          # somebody is told of writes in place before they happen
     MODE_UNRECORDED = 3
+    MODE_AUTOCAST = 16       # some operations compute in other dtypes (autocast.pxi)
+    MODE_QUICK = 19          # what fast paths of pointwise operations need not look at
     MODE_NAN = 0x100           # find_nan(): results and gradients are looked at
     MODE_INF = 0x200           # beside it: infinities count too
     MODE_STRICT = 0x400        # strict(): accidents are errors
@@ -45,7 +47,7 @@ cdef inline int work_unseen() noexcept:
     return before
 
 
-cdef inline void restore_mode(int before) noexcept:
+cdef void restore_mode(int before) noexcept:
     global cyg_mode
     cyg_mode = before
 

@@ -142,7 +142,7 @@ cdef inline Tensor unary(int op, Tensor x):
     cdef Meta* ms[2]
     cdef Tensor y
     cdef Node n
-    if x.m.flags & CONTIGUOUS and not cyg_mode & ~MODE_UNRECORDED:
+    if x.m.flags & CONTIGUOUS and not cyg_mode & ~MODE_QUICK:
         f = o.row[x.m.dtype]
         if f != NULL:
             y = empty_rowmajor(&x.m, result_dtype(o, x.m.dtype))
@@ -166,7 +166,7 @@ cdef inline Tensor binary(int op, Tensor a, Tensor b):
     cdef Loop f
     cdef Meta* shape
     cdef Tensor y
-    if a.m.dtype == b.m.dtype and not cyg_mode & ~MODE_UNRECORDED:
+    if a.m.dtype == b.m.dtype and not cyg_mode & ~MODE_QUICK:
         if same_dense(&a.m, &b.m) or (b.m.ndim == 0 and b.m.flags & CONTIGUOUS and plain(&a.m)):
             shape = &a.m
         elif a.m.ndim == 0 and a.m.flags & CONTIGUOUS and plain(&b.m):
@@ -271,7 +271,7 @@ cdef int mark_overwritten(Node n, Tensor y) except -1:
 cdef int compute_code(const OpInfo* o, Tensor a, Tensor b, Tensor c) except -1:
     """The dtype in which the kernel runs; RuntimeError where there is none."""
     cdef int code
-    if (a.flags & WRAPPED and cyg_mode & ~MODE_UNRECORDED and c is None and o.row[a.m.dtype] != NULL
+    if (a.flags & WRAPPED and cyg_mode & ~MODE_QUICK and c is None and o.row[a.m.dtype] != NULL
             and (b is None or (b.flags & WRAPPED and b.m.dtype == a.m.dtype))):
         return a.m.dtype                 # numbers of a formula keep their digits, as on the fast paths, which a mode passes by
     if o.alike:

@@ -9,7 +9,8 @@ from types import FunctionType
 from typing import get_args
 
 from .. import _core
-from .._core import RETURNS, Tensor, add_methods, deliver, named_results, own
+from .._core import RETURNS, Tensor, _autocasts, _uncast_call, add_methods, deliver, named_results, own
+from ..autocasting import IN_LINALG_ALONE, POLICIES, autocasts
 from ..rows import ALIASES
 
 # place -> name -> function; "function" is cygrad itself, "method" the class Tensor, all others are modules of cygrad
@@ -41,6 +42,9 @@ def composed(places, name=None, returns=None):
     def declare(function):
         public = name or function.__name__
         plain = function
+        policy = POLICIES.get(public)
+        if policy and not (words[0] == "linalg" and public in IN_LINALG_ALONE):
+            function = autocasts(policy)(function)
         if isinstance(function, FunctionType):           # compiled ones check their arguments themselves
             function = with_checks(function, public)
             if public.endswith("_") and not public.endswith("__"):
@@ -121,7 +125,7 @@ def with_name_of_write(function, name):
     @wraps(function)
     def call(*args, **kwargs):
         before = args[0]._version if args and isinstance(args[0], Tensor) else None
-        result = function(*args, **kwargs)
+        result = _uncast_call(function, args, kwargs) if _autocasts() else function(*args, **kwargs)
         if before is not None and args[0]._version != before:
             _core._name_write(args[0], name)
         return result
@@ -174,8 +178,9 @@ def with_out(function, exact):
 
     @wraps(function)
     def call(*args, out=None, **kwargs):
-        result = function(*args, **kwargs)
-        return result if out is None else deliver(result, out, exact)
+        if out is None:
+            return function(*args, **kwargs)
+        return deliver(_uncast_call(function, args, kwargs), out, exact)
 
     return call
 

@@ -10,6 +10,7 @@ from cygrad import Tensor, contiguous_format, empty, empty_like, float64, ones_l
 from cygrad import bool as bool_
 from cygrad.autograd import _core
 from cygrad.autograd._core import row_call
+from cygrad.autograd.autocasting import autocasts
 from cygrad.nn.functional.checks import require_tensor, with_out
 
 __all__ = [
@@ -299,6 +300,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     return first * second.sigmoid()
 
 
+@autocasts("low")
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """Return the input, and `weight` times it where it is negative.
 

@@ -9,6 +9,7 @@ import cygrad
 from cygrad import Tensor
 from cygrad.autograd import Function
 from cygrad.autograd._core import whole_batch, with_room
+from cygrad.autograd.autocasting import autocasts
 from cygrad.autograd.function import once_differentiable
 from cygrad.nn.functional.checks import reduction_of, require_tensor
 
@@ -17,6 +18,7 @@ __all__ = ["ctc_loss"]
 NEVER = float("-inf")
 
 
+@autocasts("float32")
 def ctc_loss(
     log_probs: Tensor,
     targets: Tensor,

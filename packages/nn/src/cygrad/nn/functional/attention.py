@@ -8,6 +8,7 @@ from typing import Any
 import cygrad
 from cygrad import Tensor
 from cygrad.autograd import Function
+from cygrad.autograd.autocasting import autocasts
 from cygrad.nn.functional.checks import require_tensor
 from cygrad.nn.functional.dropouts import dropout
 from cygrad.nn.functional.products import linear
@@ -17,6 +18,7 @@ __all__ = ["multi_head_attention_forward", "scaled_dot_product_attention"]
 BLOCK = 256  # queries at a time: scores of a block and all keys are in memory, never those of all queries
 
 
+@autocasts("low")
 def scaled_dot_product_attention(
     query: Tensor,
     key: Tensor,

@@ -5,11 +5,13 @@ from __future__ import annotations
 import cygrad
 from cygrad import Tensor
 from cygrad.autograd import _core
+from cygrad.autograd.autocasting import autocasts
 from cygrad.nn.functional.checks import reduced, reduction_of, require_tensor
 
 __all__ = ["cross_entropy", "nll_loss"]
 
 
+@autocasts("float32")
 def nll_loss(
     input: Tensor,
     target: Tensor,
@@ -134,6 +136,7 @@ def _check_bounds(target: Tensor, classes: int, ignore_index: int) -> None:
         )
 
 
+@autocasts("float32")
 def cross_entropy(
     input: Tensor,
     target: Tensor,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import cygrad
 from cygrad import Tensor
 from cygrad.autograd import _core
+from cygrad.autograd.autocasting import autocasts
 from cygrad.nn.functional.checks import formatted, per_dimension, require_tensor
 
 __all__ = [
@@ -109,6 +110,7 @@ def _named_padding(
     return x, tuple(total // 2 for total in totals)
 
 
+@autocasts("low")
 def conv1d(
     input: Tensor,
     weight: Tensor,
@@ -134,6 +136,7 @@ def conv1d(
     return _conv(1, input, weight, bias, stride, padding, dilation, groups)
 
 
+@autocasts("low")
 def conv2d(
     input: Tensor,
     weight: Tensor,
@@ -173,6 +176,7 @@ def conv2d(
     return _conv(2, input, weight, bias, stride, padding, dilation, groups)
 
 
+@autocasts("low")
 def conv3d(
     input: Tensor,
     weight: Tensor,
@@ -256,6 +260,7 @@ def _conv_transpose(
     return formatted(_with_bias(result, bias, batched, dims), input)
 
 
+@autocasts("low")
 def conv_transpose1d(
     input: Tensor,
     weight: Tensor,
@@ -278,6 +283,7 @@ def conv_transpose1d(
     return _conv_transpose(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
+@autocasts("low")
 def conv_transpose2d(
     input: Tensor,
     weight: Tensor,
@@ -315,6 +321,7 @@ def conv_transpose2d(
     return _conv_transpose(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
+@autocasts("low")
 def conv_transpose3d(
     input: Tensor,
     weight: Tensor,

@@ -7,6 +7,7 @@ import warnings
 
 from cygrad import Tensor, full_like
 from cygrad.autograd._core import anywhere, row_call, whole_batch
+from cygrad.autograd.autocasting import autocasts
 from cygrad.autograd.strict_mode import is_strict_enabled, refuse
 from cygrad.nn.functional.activation import logsigmoid
 from cygrad.nn.functional.checks import reduced, reduction_of, require_tensor
@@ -62,6 +63,7 @@ def _weighted(name: str, errors: Tensor, weight: Tensor | None, input: Tensor, r
     return errors.sum() / weight.sum() if reduction == "mean" else reduced(errors, reduction)
 
 
+@autocasts("float32")
 def mse_loss(
     input: Tensor,
     target: Tensor,
@@ -95,6 +97,7 @@ def mse_loss(
     return _weighted("mse_loss", _difference(input, target, "mse_loss").square(), weight, input, reduction)
 
 
+@autocasts("float32")
 def l1_loss(
     input: Tensor,
     target: Tensor,
@@ -109,6 +112,7 @@ def l1_loss(
     return _weighted("l1_loss", _difference(input, target, "l1_loss").abs(), weight, input, reduction)
 
 
+@autocasts("float32")
 def smooth_l1_loss(
     input: Tensor,
     target: Tensor,
@@ -143,6 +147,7 @@ def smooth_l1_loss(
     return reduced(row_call("smooth_l1", (input, target), (beta,)), reduction)
 
 
+@autocasts("float32")
 def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
 ) -> Tensor:
@@ -170,6 +175,7 @@ def huber_loss(
     return _weighted("huber_loss", row_call("huber", (input, target), (delta,)), weight, input, reduction)
 
 
+@autocasts("float32")
 def binary_cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -216,6 +222,7 @@ def binary_cross_entropy(
     return reduced(losses if weight is None else losses * weight.expand(losses.shape), reduction)
 
 
+@autocasts("float32")
 def binary_cross_entropy_with_logits(
     input: Tensor,
     target: Tensor,
@@ -257,6 +264,7 @@ def binary_cross_entropy_with_logits(
     return reduced(losses if weight is None else losses * weight, reduction)
 
 
+@autocasts("float32")
 def kl_div(
     input: Tensor,
     target: Tensor,
@@ -301,6 +309,7 @@ def kl_div(
     return total / input.shape[0] if per_batch and input.dim() else total
 
 
+@autocasts("float32")
 def soft_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -315,6 +324,7 @@ def soft_margin_loss(
     return reduced(-logsigmoid(target * input), reduction)
 
 
+@autocasts("float32")
 def poisson_nll_loss(
     input: Tensor,
     target: Tensor,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import cygrad
 from cygrad import Tensor
 from cygrad.autograd._core import whole_batch
+from cygrad.autograd.autocasting import autocasts
 from cygrad.nn.functional.activation import logsigmoid
 from cygrad.nn.functional.checks import reduced, reduction_of, require_tensor
 
@@ -138,6 +139,7 @@ def _check_dims(name: str, **tensors: Tensor) -> None:
         raise RuntimeError(f"{name} : All input tensors should have same dimension but got sizes: {sizes}")
 
 
+@autocasts("float32")
 def margin_ranking_loss(
     input1: Tensor,
     input2: Tensor,
@@ -170,6 +172,7 @@ def margin_ranking_loss(
     return reduced((-target * (input1 - input2) + margin).clamp_min(0), reduction)
 
 
+@autocasts("float32")
 def hinge_embedding_loss(
     input: Tensor,
     target: Tensor,
@@ -196,6 +199,7 @@ def hinge_embedding_loss(
     return reduced(apart + input.masked_fill(target == -1, 0), reduction)
 
 
+@autocasts("float32")
 def cosine_embedding_loss(
     input1: Tensor,
     input2: Tensor,
@@ -240,6 +244,7 @@ def cosine_embedding_loss(
     return reduced(together + cygrad.where(target == -1, (cosines - margin).clamp_min(0), zeros), reduction)
 
 
+@autocasts("float32")
 def multi_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -308,6 +313,7 @@ def multi_margin_loss(
     return reduced(losses if input.dim() == 2 else losses.squeeze(0), reduction)
 
 
+@autocasts("float32")
 def multilabel_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -378,6 +384,7 @@ def multilabel_soft_margin_loss(
     return reduced(losses.mean(-1), reduction)
 
 
+@autocasts("float32")
 def triplet_margin_loss(
     anchor: Tensor,
     positive: Tensor,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import cygrad
 from cygrad import Tensor
+from cygrad.autograd.autocasting import autocasts
 
 __all__ = ["pad"]
 
@@ -51,11 +52,19 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
             "last dimension of an input of 2 or 3 dimensions, two of one of 3 or 4, or three of one of 4 or 5"
         )
     _check_sizes(input, len(widths) // 2)
+    in_float32 = mode == "replicate" or (mode == "reflect" and len(widths) < 6)  # as PyTorch inside autocast
+    return (_padded_in_float32 if in_float32 else _padded)(input, widths, mode)
+
+
+def _padded(input: Tensor, widths: tuple[int, ...], mode: str) -> Tensor:
     result = input
     for i in range(len(widths) // 2):
         dim = input.dim() - 1 - i
-        result = _padded(result, dim, widths[2 * i], widths[2 * i + 1], mode)
+        result = _padded_along(result, dim, widths[2 * i], widths[2 * i + 1], mode)
     return result.clone() if result is input else result
+
+
+_padded_in_float32 = autocasts("float32")(_padded)
 
 
 def _check_sizes(input: Tensor, padded: int) -> None:
@@ -67,7 +76,7 @@ def _check_sizes(input: Tensor, padded: int) -> None:
         )
 
 
-def _padded(input: Tensor, dim: int, before: int, behind: int, mode: str) -> Tensor:
+def _padded_along(input: Tensor, dim: int, before: int, behind: int, mode: str) -> Tensor:
     """One dimension padded; the new elements are picked from the old ones."""
     size = input.shape[dim]
     if before == behind == 0:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import cygrad
 from cygrad import Tensor
 from cygrad.autograd import _core
+from cygrad.autograd.autocasting import autocasts
 from cygrad.nn.functional.checks import formatted, per_dimension, require_tensor, with_out
 
 __all__ = [
@@ -165,6 +166,7 @@ def max_pool2d_with_indices(
     return _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
+@autocasts("float32")
 def max_pool3d_with_indices(
     input: Tensor,
     kernel_size: Sizes,
@@ -232,6 +234,7 @@ def max_pool2d(
     return both if return_indices else both[0]
 
 
+@autocasts("float32")
 def max_pool3d(
     input: Tensor,
     kernel_size: Sizes,
@@ -319,6 +322,7 @@ def avg_pool2d(
     return _avg_pool(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
+@autocasts("float32")
 @with_out
 def avg_pool3d(
     input: Tensor,
@@ -333,11 +337,15 @@ def avg_pool3d(
     return _avg_pool(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
+_avg_pool_in_float32 = autocasts("float32")(_avg_pool)
+
+
 def _lp_pool(
     dims: int, input: Tensor, norm_type: float, kernel_size: Sizes, stride: Sizes | None, ceil_mode: bool
 ) -> Tensor:
     elements = math.prod(per_dimension("kernel_size", kernel_size, dims))
-    means = _avg_pool(dims, input.pow(norm_type), kernel_size, stride, 0, ceil_mode, True, None)
+    pool = _avg_pool if dims < 3 else _avg_pool_in_float32
+    means = pool(dims, input.pow(norm_type), kernel_size, stride, 0, ceil_mode, True, None)
     return (means.sign() * means.abs().relu()).mul(elements).pow(1.0 / norm_type)
 
 
@@ -435,6 +443,7 @@ def adaptive_avg_pool2d(input: Tensor, output_size: Sizes | Sequence[int | None]
     return _adaptive_avg_pool(2, input, output_size)
 
 
+@autocasts("float32")
 def adaptive_avg_pool3d(input: Tensor, output_size: Sizes | Sequence[int | None] | None) -> Tensor:
     """Return means of so many windows of volumes; see `adaptive_avg_pool2d`."""
     return _adaptive_avg_pool(3, input, output_size)
@@ -461,6 +470,7 @@ def adaptive_max_pool2d_with_indices(
     return _adaptive_max_pool(2, input, output_size)
 
 
+@autocasts("float32")
 def adaptive_max_pool3d_with_indices(
     input: Tensor, output_size: Sizes | Sequence[int | None] | None, return_indices: bool = False
 ) -> Both:
@@ -482,6 +492,7 @@ def adaptive_max_pool2d(
     return both if return_indices else both[0]
 
 
+@autocasts("float32")
 def adaptive_max_pool3d(
     input: Tensor, output_size: Sizes | Sequence[int | None] | None, return_indices: bool = False
 ) -> Tensor | Both:

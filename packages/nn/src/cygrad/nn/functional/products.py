@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import cygrad
 from cygrad import Tensor
-from cygrad.autograd._core import deliver
+from cygrad.autograd._core import _autocasts, deliver
 from cygrad.nn.functional.checks import require_tensor
 
 __all__ = ["bilinear", "linear"]
@@ -44,7 +44,9 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
     if dims == 0:
         raise RuntimeError("linear needs an input of at least one dimension, got a 0-d input")
     product = input.matmul(weight.t())
-    return product if bias is None else product + bias
+    if bias is None:
+        return product
+    return product + (bias.to(product.dtype) if _autocasts() else bias)
 
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

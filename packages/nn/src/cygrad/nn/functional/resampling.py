@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import cygrad
 from cygrad import Tensor
+from cygrad.autograd.autocasting import autocasts
 from cygrad.nn.functional.checks import formatted, require_tensor
 from cygrad.nn.functional.pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 
@@ -239,6 +240,7 @@ def _corners(align_corners: bool | None, name: str) -> bool:
     return bool(align_corners)
 
 
+@autocasts("low")
 def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
     """Return the grid of places that an affine map gives, for `grid_sample`.
 
@@ -290,6 +292,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     return (base.reshape(1, -1, dims + 1) @ theta.mT).view(theta.shape[0], *sizes[2:], dims)
 
 
+@autocasts("float32")
 def grid_sample(
     input: Tensor,
     grid: Tensor,

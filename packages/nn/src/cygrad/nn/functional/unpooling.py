@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import cygrad
 from cygrad import Tensor
 from cygrad.autograd._core import whole_batch
+from cygrad.autograd.autocasting import autocasts
 from cygrad.nn.functional.checks import formatted, per_dimension, require_tensor
 
 __all__ = ["max_unpool1d", "max_unpool2d", "max_unpool3d"]
@@ -79,6 +80,7 @@ def _unpooled(
     return wanted
 
 
+@autocasts("float32")
 def max_unpool1d(
     input: Tensor,
     indices: Tensor,
@@ -91,6 +93,7 @@ def max_unpool1d(
     return _max_unpool(1, input, indices, kernel_size, stride, padding, output_size)
 
 
+@autocasts("float32")
 def max_unpool2d(
     input: Tensor,
     indices: Tensor,
@@ -121,6 +124,7 @@ def max_unpool2d(
     return _max_unpool(2, input, indices, kernel_size, stride, padding, output_size)
 
 
+@autocasts("float32")
 def max_unpool3d(
     input: Tensor,
     indices: Tensor,

@@ -9,6 +9,8 @@ from typing import Any
 
 import cygrad
 from cygrad import Tensor
+from cygrad.autograd._core import _autocasts
+from cygrad.autograd.autocasting import lowered
 from cygrad.nn import functional as F
 from cygrad.nn import init
 from cygrad.nn.modules.module import Module
@@ -238,7 +240,9 @@ class RNNBase(Module):
             raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
         order = input.sorted_indices if packed else None
         state = self._start(hx, batch, alone, data, order)
-        data, state = self._layers(data, counts, state)
+        if self.mode == "LSTM":  # inside autocast the state is kept in the low dtype too, as in PyTorch
+            data, *state = lowered(data, *state)
+        data, state = self._layers(data, counts, tuple(state))
         if packed:
             output: Any = PackedSequence(data, *input[1:])
         else:
@@ -257,7 +261,7 @@ class RNNBase(Module):
         if input.dim() not in (2, 3):
             raise ValueError(f"{type(self).__name__}: Expected input to be 2D or 3D, got {input.dim()}D instead")
         weight = getattr(self, "weight_ih_l0")  # noqa: B009 - made by register_parameter
-        if input.dtype != weight.dtype:
+        if input.dtype != weight.dtype and not _autocasts():
             raise ValueError(f"{type(self).__name__}: input must have the type {weight.dtype}, got type {input.dtype}")
 
     def _start(

@@ -154,7 +154,8 @@ def op_kernel(row):
         if p.type != "castto":
             args += [f"&{p.name}.m"] if p.is_tensor else [f"{p.name}.n, {p.name}.v"] if p.type == "ints" else [p.name]
     result = "Tensor" if len(outs) == 1 else "tuple"
-    lines = [f"cdef {result} op_{row.name}({c_params(row)}):", f"    cdef Tensor {', '.join(outs)}", "    cdef Node n"]
+    lines = [f"cdef {result} op_{row.name}({c_params(row)}):", f"    cdef Tensor {', '.join(outs)}", "    cdef Node n",
+             *autocast_lines(row)]
     if cast:
         lines += [f"    if {cast} >= 0 and {cast} != {inputs[0]}.m.dtype:",
                   f"        {inputs[0]} = op_cast({inputs[0]}, {cast})"]
@@ -172,6 +173,17 @@ def op_kernel(row):
     lines.append(f"    return {', '.join(outs)}")
     text = "\n".join(lines) + "\n"
     return text if rule(row) == "hand" else "\n\n".join([batch_kernel(row, c_params(row)), text])
+
+
+def autocast_lines(row):
+    """Lines that cast the inputs inside autocast."""
+    names = [p.name for p in row.inputs if p.type not in ("index", "mask")]
+    if row.autocast is None:
+        return []
+    if row.autocast == "widest":
+        return ["    if cyg_mode & MODE_AUTOCAST:", f"        {', '.join(names)} = in_widest([{', '.join(names)}])"]
+    cast = "lowered" if row.autocast == "low" else "raised"
+    return ["    if cyg_mode & MODE_AUTOCAST:", *(f"        {name} = {cast}({name})" for name in names)]
 
 
 def observe_lines(row, out, inputs):
@@ -202,7 +214,8 @@ def op_into(row):
     tensors = ", ".join(p.name for p in row.inputs)
     lines = [] if rule(row) == "hand" else [batch_into(row, c_params(row), lambda names: into_args(row, names)), ""]
     lines += [f"cdef Tensor op_{row.name}({c_params(row)}):", "    cdef Tensor y", "    cdef Node n",
-              f"    if {is_batched(row)}:", f"        y = spread({x}, joint_of(({tensors},)), {rowmajor})",
+              *autocast_lines(row), f"    if {is_batched(row)}:",
+              f"        y = spread({x}, joint_of(({tensors},)), {rowmajor})",
               f"        batch_into_{row.name}({names_of(row, 'y')})", "    else:", "        y = tensor_new()",
               f"        adopt(y, ops.op_clone(&y.m, &{x}.m, {x}.m.dtype, {rowmajor}))", f"        {write}",
               *record_lines(row, "y"), *observe_lines(row, "y", names), "    return y", "", ""]
@@ -227,7 +240,8 @@ def op_view(row):
     for p in row.args:
         args += [f"{p.name}.n, {p.name}.v"] if p.type == "ints" else [p.name]
     lines = [f"cdef Tensor op_{row.name}({c_params(row)}):", f"    cdef Tensor {y} = tensor_new()", "    cdef Node n",
-             f"    view_{row.meta}(&{y}.m, &{x}.m, {', '.join(args)})", f"    view_begin({y}, {x})"]
+             *autocast_lines(row), f"    view_{row.meta}(&{y}.m, &{x}.m, {', '.join(args)})",
+             f"    view_begin({y}, {x})"]
     lines += record_lines(row, y)
     return "\n".join([*lines, f"    return {y}"]) + "\n"
 

@@ -10,6 +10,7 @@ API = {"function", "method", "inplace", *OUT_FORMS, "nn", "varargs", *NAMESPACES
 TEST = {"low", "high", "ref"}
 # in the order of their bits
 GUARDS = ("divisor", "exponent", "nobool", "range", "quotient", "floating", "bounds", "halves")
+AUTOCAST_KINDS = ("kernel", "into", "view")
 CONSTANTS = {"pi", "True", "False", "None"}
 
 
@@ -64,6 +65,8 @@ def check_words(rows, row):
         row.fail(f"promote names {row.promote!r}, which is no input")
     if row.returns is not None and len(row.returns.split()) != len(row.outputs):
         row.fail(f"returns names {row.returns!r} for {len(row.outputs)} outputs")
+    if row.autocast not in (None, "low", "float32", "widest") or (row.autocast and row.kind not in AUTOCAST_KINDS):
+        row.fail(f"autocast is {row.autocast!r}: low, float32 or widest is wanted, for {', '.join(AUTOCAST_KINDS)}")
     if row.overload not in (None, *(p.name for p in row.params)):
         row.fail(f"overload names {row.overload!r}, which is no parameter")
     for word in row.alias:

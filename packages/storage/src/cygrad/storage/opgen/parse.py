@@ -45,6 +45,8 @@ nondiff = "boolean"          # why there is no gradient, where there is none
                                  # to be given where an argument is `ints`
     alias   = "absolute special.x"   # further names: in all forms that the name itself has, or as function of a module
     fused   = false              # gradients have no kernels of their own: the tensor reading computes them
+    autocast = "low"             # inside autocast the inputs are cast: to the dtype it was given (low), to float32, or,
+                                 # where they come together, to the wider of these two that they have (widest)
     api     = "function method inplace out"   # where it appears (default: pointwise all four, else function method);
                                  # out_same: `out` has the result's dtype; out_typed: its dtype is the argument dtype;
                                  # the row linalg_det with api = "linalg" is cygrad.linalg.det, so also special and fft
@@ -75,7 +77,7 @@ ARG_TYPES = ("int", "float", "number", "flag", "dim", "dims", "axis", "axes", "i
 OUT_FORMS = ("out", "out_same", "out_typed")
 KEYS = {"sig", "types", "out", "promote", "fwd", "fwd_bool", "fwd_int", "fwd_complex", "kernel", "into", "meta",
         "tensor", "grad", "jvp", "nondiff", "node", "py", "api", "doc", "test", "alpha", "hand", "guard", "refusal",
-        "layout", "overload", "returns", "alias", "fused", "batch", "factors"}
+        "layout", "overload", "returns", "alias", "fused", "batch", "factors", "autocast"}
 
 
 class TableError(ValueError):
@@ -123,6 +125,7 @@ class Row:
     overload: str | None
     returns: str | None
     batch: str | None
+    autocast: str | None
     alias: tuple
     fused: bool
     factors: dict             # argument of type factor -> the input that it multiplies
@@ -224,7 +227,7 @@ def parse_row(name, file, raw):
     fwd = {k[4:]: raw[k] for k in ("fwd", "fwd_bool", "fwd_int", "fwd_complex") if k in raw}
     default_api = "function method inplace out" if fwd else "function method"
     optional = ("out", "promote", "kernel", "into", "meta", "tensor", "hand", "nondiff", "alpha", "guard", "refusal",
-                "layout", "overload", "returns", "batch")
+                "layout", "overload", "returns", "batch", "autocast")
     return Row(name=name, file=file, params=params, outputs=outputs, types=raw.get("types", "all"), fwd=fwd,
                grad=raw.get("grad", {}), jvp=raw.get("jvp", {}), node=raw.get("node", camel(name)),
                py=raw.get("py", {}),
