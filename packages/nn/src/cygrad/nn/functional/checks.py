@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,6 +17,14 @@ def require_tensor(function: str, argument: str, value: Any) -> None:
         raise TypeError(f"{function}(): argument '{argument}' must be Tensor, not {type(value).__name__}")
 
 
+def outside() -> int:
+    """The stacklevel with which a warning of the caller names the code that called cygrad."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("cygrad."):
+        level, frame = level + 1, frame.f_back
+    return level
+
+
 def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
     """The reduction that the arguments ask for; the two flags are PyTorch's old way to say it."""
     if size_average is not None or reduce is not None:
@@ -23,7 +32,7 @@ def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str)
             reduction = "none"
         else:
             reduction = "sum" if size_average is False else "mean"
-        warnings.warn(f"size_average and reduce are deprecated: use reduction={reduction!r}", stacklevel=3)
+        warnings.warn(f"size_average and reduce are deprecated: use reduction={reduction!r}", stacklevel=outside())
     elif reduction not in ("none", "mean", "sum"):
         raise ValueError(f"{reduction!r} is not a valid value for reduction: use 'none', 'mean' or 'sum'")
     return reduction

@@ -10,7 +10,7 @@ from cygrad.autograd._core import anywhere, row_call, whole_batch
 from cygrad.autograd.autocasting import autocasts
 from cygrad.autograd.strict_mode import is_strict_enabled, refuse
 from cygrad.nn.functional.activation import logsigmoid
-from cygrad.nn.functional.checks import reduced, reduction_of, require_tensor
+from cygrad.nn.functional.checks import outside, reduced, reduction_of, require_tensor
 
 __all__ = [
     "binary_cross_entropy",
@@ -39,7 +39,7 @@ def _warn_of_broadcast(name: str, input: Tensor, target: Tensor) -> None:
         warnings.warn(
             f"{name}: the target has shape {target.shape}, the input {input.shape}; they are broadcast against each "
             "other, which is rarely what is meant",
-            stacklevel=3,
+            stacklevel=outside(),
         )
 
 
@@ -302,7 +302,7 @@ def kl_div(
         warnings.warn(
             "reduction: 'mean' divides the total loss by both the batch size and the support size; 'batchmean' divides "
             "by the batch size only, which is the mathematical definition",
-            stacklevel=2,
+            stacklevel=outside(),
         )
     losses = target.exp() * (target - input) if log_target else target.xlogy(target) - target * input
     total = reduced(losses, reduction)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import cygrad
 from cygrad import Tensor
 from cygrad.autograd.autocasting import autocasts
-from cygrad.nn.functional.checks import formatted, require_tensor
+from cygrad.nn.functional.checks import formatted, outside, require_tensor
 from cygrad.nn.functional.pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 
 __all__ = ["affine_grid", "grid_sample", "interpolate", "upsample", "upsample_bilinear", "upsample_nearest"]
@@ -235,7 +235,7 @@ def upsample_bilinear(
 def _corners(align_corners: bool | None, name: str) -> bool:
     if align_corners is None:
         warnings.warn(
-            f"{name} without align_corners takes False, as since PyTorch 1.3.0: give align_corners", stacklevel=3
+            f"{name} without align_corners takes False, as since PyTorch 1.3.0: give align_corners", stacklevel=outside()
         )
     return bool(align_corners)
 
