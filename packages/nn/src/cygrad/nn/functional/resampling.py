@@ -235,7 +235,8 @@ def upsample_bilinear(
 def _corners(align_corners: bool | None, name: str) -> bool:
     if align_corners is None:
         warnings.warn(
-            f"{name} without align_corners takes False, as since PyTorch 1.3.0: give align_corners", stacklevel=outside()
+            f"{name} without align_corners takes False, as since PyTorch 1.3.0: give align_corners",
+            stacklevel=outside(),
         )
     return bool(align_corners)
 
