@@ -288,7 +288,7 @@ def test_saving_goes_by_the_suffix(tmp_path):
         save(named["c"], tmp_path / name, named)
     assert (tmp_path / "g.dot").read_text() == (tmp_path / "g.gv").read_text() == GOLDEN_BACKWARD
     assert (tmp_path / "g.svg").read_text(encoding="utf-8") == to_svg(named["c"], named)
-    with pytest.raises(ValueError, match=r"\.svg, \.dot or \.gv, not in '\.png'"):
+    with pytest.raises(ValueError, match=r"\.html, \.json, \.mmd, not in '\.png'"):
         save(named["c"], str(tmp_path / "g.png"))
     with pytest.raises(FileNotFoundError):
         save(named["c"], tmp_path / "missing" / "g.svg")

@@ -1,4 +1,6 @@
-"""The graph that backward walks, as DOT text or as an SVG picture; no graphviz program is needed.
+"""The graph that backward walks: pictures (SVG, DOT, Mermaid), a page to look around in (HTML), and data (JSON).
+
+No graphviz program is needed, and pages open from disk without a network.
 
 Two views of the same record:
 
@@ -6,19 +8,21 @@ Two views of the same record:
   ``AccumulateGrad`` and the leaves whose ``.grad`` it adds to.
 - ``"forward"``: tensors as boxes, operations as ellipses, arrows in the direction in which data flowed. Only what was
   recorded is there: tensors that need no gradient left no trace.
+
+`of_model` runs a model and knows of each operation which module ran it, and in which line of the user's program.
 """
 
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import cygrad
-from cygrad.tools import _graph_svg
-from cygrad.tools._svg import clean
+from cygrad.tools import _graph_details, _graph_html, _graph_json, _graph_svg, _graph_text
+from cygrad.tools._graph_modules import ModuleCalls
 
-__all__ = ["Edge", "Graph", "Vertex", "save", "to_dot", "to_svg"]
+__all__ = ["Edge", "Graph", "ModuleCalls", "Vertex", "of_model", "save", "to_dot", "to_svg"]
 
 _VIEWS = ("backward", "forward")
 _LARGEST_SHOWN = 3000  # vertices that a notebook still draws by itself
@@ -34,10 +38,13 @@ class Vertex:
         "output", "operation", "accumulate", "parameter", "leaf", "tensor" or "saved".
     lines : tuple of str
         The label; its first line is the name.
+    details : dict
+        What else is known, see ``graph.schema.json`` beside this file.
     """
 
     kind: str
     lines: tuple
+    details: dict = field(default_factory=dict, compare=False, hash=False)
 
 
 @dataclass(frozen=True)
@@ -73,11 +80,17 @@ class Graph:
         Which way to look at it; see the module.
     show_saved : bool, default False
         Also draw what each operation saved for backward.
+    show_storages : bool, default False
+        Say of each tensor which memory it lies in, how often that was written, and of what it is a view.
+    modules : ModuleCalls, optional
+        What was noted while a model ran, see :func:`of_model`.
 
     Attributes
     ----------
     vertices : list of Vertex
     edges : list of Edge
+    module_types : dict
+        Class names of modules by path, a tuple of names.
 
     Raises
     ------
@@ -95,13 +108,17 @@ class Graph:
     <Graph: backward view, 5 vertices, 4 edges>
     """
 
-    def __init__(self, root, params=None, *, view="backward", show_saved=False):
+    def __init__(self, root, params=None, *, view="backward", show_saved=False, show_storages=False, modules=None):
         if view not in _VIEWS:
             raise ValueError(f"Graph: view is one of {_VIEWS}, not {view!r}")
         self.view = view
         self.vertices = []
         self.edges = []
-        self._names = _Names(params)
+        self.module_types = {} if modules is None else dict(modules.types)
+        self._modules = modules
+        self._show_storages = show_storages
+        self._storages = _graph_details.Storages()
+        self._names = _Names(modules.model if params is None and modules is not None else params)
         self._index = {}
         self._keep = []  # what _index knows by id must not die while it does
         roots = _roots(root)
@@ -113,7 +130,7 @@ class Graph:
         if show_saved:
             for node in nodes:
                 self._saved(node)
-        del self._names, self._index, self._keep
+        del self._names, self._index, self._keep, self._storages, self._modules, self._show_storages
 
     def __repr__(self):
         return f"<Graph: {self.view} view, {len(self.vertices)} vertices, {len(self.edges)} edges>"
@@ -122,21 +139,34 @@ class Graph:
         """Show the drawing in a notebook; a graph too large for that shows its ``repr``."""
         return self.to_svg() if len(self.vertices) <= _LARGEST_SHOWN else None
 
+    def _repr_html_(self):
+        """Show the page in a notebook, in a frame of its own; a graph too large for that shows its ``repr``."""
+        return _graph_html.frame(self.to_html()) if len(self.vertices) <= _LARGEST_SHOWN else None
+
+    def _repr_mimebundle_(self, include=None, exclude=None):
+        """Offer a notebook text, picture and page; it shows the richest that it can."""
+        found = {"text/plain": repr(self), "image/svg+xml": self._repr_svg_(), "text/html": self._repr_html_()}
+        return {
+            kind: text
+            for kind, text in found.items()
+            if text is not None and (include is None or kind in include) and kind not in (exclude or ())
+        }
+
+    def __eq__(self, other):
+        """Whether another graph shows the same, details included."""
+        if not isinstance(other, Graph):
+            return NotImplemented
+        return _graph_json.to_data(self) == _graph_json.to_data(other)
+
+    __hash__ = None
+
     def to_dot(self):
         """Return the graph in the DOT language of graphviz."""
-        lines = ["digraph {", '  node [fontname="Helvetica", fontsize=11, style=filled];', "  edge [fontsize=9];"]
-        for k, vertex in enumerate(self.vertices):
-            kind = _graph_svg.KINDS[vertex.kind]
-            style = ', style="filled,dashed"' if kind.dashed else ""
-            label = "\\n".join(_quote(line) for line in vertex.lines)
-            lines.append(
-                f'  n{k} [label="{label}", shape={kind.shape}, fillcolor="{kind.fill}", color="{kind.stroke}"{style}];'
-            )
-        for edge in self.edges:
-            options = [f'label="{_quote(edge.label)}"'] * bool(edge.label) + ["style=dashed"] * edge.saved
-            attributes = f" [{', '.join(options)}]" if options else ""
-            lines.append(f"  n{edge.tail} -> n{edge.head}{attributes};")
-        return "\n".join([*lines, "}", ""])
+        return _graph_text.to_dot(self)
+
+    def to_mermaid(self):
+        """Return the graph as a Mermaid flowchart, which Markdown of many sites shows; modules are subgraphs."""
+        return _graph_text.to_mermaid(self)
 
     def to_svg(self):
         """Return the graph as an SVG document."""
@@ -145,13 +175,43 @@ class Graph:
         trunk = "head" if self.view == "backward" else "tail"
         return _graph_svg.draw(self.vertices, self.edges, trunk=trunk, title=title)
 
+    def to_json(self, indent=None):
+        """Return the graph as JSON, of the form that ``graph.schema.json`` beside this file describes."""
+        return _graph_json.dumps(self, indent)
+
+    @classmethod
+    def from_json(cls, text):
+        """Return the graph that :meth:`to_json` wrote.
+
+        Raises
+        ------
+        ValueError
+            If it is no JSON, or of another form.
+        """
+        graph = object.__new__(cls)
+        graph.view, graph.vertices, graph.edges, graph.module_types = _graph_json.loads(text, Vertex, Edge)
+        return graph
+
+    def to_html(self, title=None):
+        """Return a page to look around in, one file that needs no network.
+
+        Modules and repeated parts are folded as boxes that open; a click on anything shows its shapes, dtypes, bytes
+        saved for backward, and the user's line.
+
+        Parameters
+        ----------
+        title : str, optional
+            Of the page.
+        """
+        return _graph_html.page(self, title)
+
     def save(self, path):
         """Write the graph to a file.
 
         Parameters
         ----------
         path : str or PathLike
-            Its suffix decides: ``.svg``, or ``.dot`` or ``.gv``.
+            Its suffix decides: ``.svg``, ``.html``, ``.json``, ``.mmd``, ``.dot`` or ``.gv``.
 
         Raises
         ------
@@ -159,34 +219,66 @@ class Graph:
             If the suffix is another one.
         """
         path = Path(path)
-        writers = {".svg": self.to_svg, ".dot": self.to_dot, ".gv": self.to_dot}
+        writers = {
+            ".svg": self.to_svg,
+            ".dot": self.to_dot,
+            ".gv": self.to_dot,
+            ".html": self.to_html,
+            ".json": self.to_json,
+            ".mmd": self.to_mermaid,
+        }
         if path.suffix.lower() not in writers:
-            raise ValueError(f"Graph.save: the name ends in .svg, .dot or .gv, not in {path.suffix!r}: {str(path)!r}")
+            kinds = ", ".join(writers)
+            raise ValueError(f"Graph.save: the name ends in one of {kinds}, not in {path.suffix!r}: {str(path)!r}")
         path.write_text(writers[path.suffix.lower()](), encoding="utf-8")
 
-    def _vertex(self, key, kind, *lines):
-        """Return the position of the vertex known as `key`, made if it is new."""
+    def _vertex(self, key, kind, *lines, details=dict):
+        """Return the position of the vertex known as `key`, made if it is new; `details` are asked for then."""
         if key not in self._index:
             self._index[key] = len(self.vertices)
-            self.vertices.append(Vertex(kind, tuple(line for line in lines if line)))
+            self.vertices.append(Vertex(kind, tuple(line for line in lines if line), details()))
         return self._index[key]
+
+    def _tensor(self, key, kind, name, tensor, module=None):
+        """Return the position of the vertex of a tensor that is there; `module` as details, if it is no parameter's."""
+        if key in self._index:
+            return self._index[key]
+        self._keep.append(tensor)
+        details = _graph_details.of_tensor(tensor, self._storages, self._names.of)
+        lines = [name, _describe(tensor)]
+        if self._show_storages:
+            lines.append(f"storage {details['storage']}, version {details['version']}")
+            if "view_of" in details:
+                lines.append(f"view of {details['view_of']}")
+        return self._vertex(key, kind, *lines, details=lambda: details | (module or self._module_of(tensor)))
+
+    def _module_of(self, item):
+        """The module that a node belongs to, or a parameter, as details."""
+        if self._modules is None:
+            return {}
+        parameter = isinstance(item, cygrad.Tensor)
+        path = self._modules.path_of_parameter(item) if parameter else self._modules.path_of(item)
+        return {"module": list(path)} if path else {}
+
+    def _node_details(self, node):
+        return _graph_details.of_node(node, self._storages) | self._module_of(node)
 
     def _link(self, tail, head, number=0, saved=False):
         self.edges.append(Edge(tail, head, str(number) if number else "", saved))
 
     def _leaf(self, tensor):
         kind = "parameter" if getattr(tensor, "_is_param", False) else "leaf"
-        self._keep.append(tensor)
-        return self._vertex(("tensor", id(tensor)), kind, self._names.of(tensor) or kind, _describe(tensor))
+        return self._tensor(("tensor", id(tensor)), kind, self._names.of(tensor) or kind, tensor)
 
     def _output(self, position, root, count):
         name = self._names.of(root) or ("output" if count == 1 else f"output {position}")
-        return self._vertex(("output", id(root)), "output", name, _describe(root))
+        return self._tensor(("output", id(root)), "output", name, root)
 
     def _operation(self, node):
         kind = "accumulate" if _is_accumulate(node) else "operation"
-        detail = "" if kind == "accumulate" else _outputs_text(node)
-        return self._vertex(node, kind, node.name(), detail)
+        if kind == "accumulate":
+            return self._vertex(node, kind, node.name(), details=lambda: self._module_of(node.variable))
+        return self._vertex(node, kind, node.name(), _outputs_text(node), details=lambda: self._node_details(node))
 
     def _backward(self, roots, nodes):
         for position, root in enumerate(roots):
@@ -212,7 +304,8 @@ class Graph:
         for node in nodes:
             if _is_accumulate(node):
                 continue
-            here = self._vertex(node, "operation", re.sub(r"Backward\d*$", "", node.name()))
+            name = re.sub(r"Backward\d*$", "", node.name())
+            here = self._vertex(node, "operation", name, details=lambda node=node: self._node_details(node))
             for before, number in node.next_functions:
                 if before is None:
                     continue
@@ -232,9 +325,16 @@ class Graph:
         if (node, number) in results:
             position, root = results[node, number]
             name = self._names.of(root) or ("output" if count == 1 else f"output {position}")
-            return self._vertex(key, "output", name, _describe(root))
+            return self._tensor(key, "output", name, root)
         name = self._names.made_by(node, number)
-        return self._vertex(key, "tensor", *((name,) if name else ()), _output_text(node, number))
+        details = self._made_details(node, number)
+        return self._vertex(key, "tensor", name, _output_text(node, number), details=lambda: details)
+
+    def _made_details(self, node, number):
+        """What is known of a tensor that lies between: it may be gone."""
+        outputs = node._output_meta
+        details = _graph_details.output(outputs[number]) if number < len(outputs) else None
+        return (details or {}) | self._module_of(node)
 
     def _saved(self, node):
         """Draw what `node` keeps for backward; a leaf is pointed at where it stands."""
@@ -244,17 +344,17 @@ class Graph:
         try:
             tensors = getattr(node, "saved_tensors", None) or node._saved_tensors
         except RuntimeError:
-            lost = self._vertex(("lost", node), "saved", "freed or changed since")
+            details = self._module_of(node)
+            lost = self._vertex(("lost", node), "saved", "freed or changed since", details=lambda: details)
             self._link(*((here, lost) if self.view == "backward" else (lost, here)), saved=True)
             return
         for tensor in tensors:
             if tensor is None:
                 continue
-            self._keep.append(tensor)
             known = self._index.get(("tensor", id(tensor)), self._index.get(("made", tensor.grad_fn, tensor.output_nr)))
             if known is None:
-                name = self._names.of(tensor) or "saved"
-                known = self._vertex(("saved", id(tensor)), "saved", name, _describe(tensor))
+                name, module = self._names.of(tensor) or "saved", self._module_of(node)
+                known = self._tensor(("saved", id(tensor)), "saved", name, tensor, module)
             # in the forward view what is kept stands before the operation, unless it is the operation's own result
             if self.view == "backward" or tensor.grad_fn == node:
                 self._link(here, known, saved=True)
@@ -262,19 +362,56 @@ class Graph:
                 self._link(known, here, saved=True)
 
 
-def to_dot(root, params=None, *, view="backward", show_saved=False):
+def of_model(model, *args, view="forward", show_saved=False, show_storages=False, **kwargs):
+    """Run a model, and return the graph of its results, with what each module recorded and the user's lines.
+
+    Parameters
+    ----------
+    model : Module
+        It is called with the further arguments; its results, in nested containers too, are the roots.
+    *args, **kwargs
+        What the model takes.
+    view, show_saved, show_storages
+        See :class:`Graph`.
+
+    Raises
+    ------
+    RuntimeError
+        If no result requires gradients.
+    """
+    with cygrad.enable_grad(), ModuleCalls(model) as calls:
+        result = model(*args, **kwargs)
+    roots = [t for t in _tensors(result) if t.requires_grad]
+    if not roots:
+        raise RuntimeError(f"of_model: {type(model).__name__} returned no tensor that requires gradients")
+    return Graph(roots, view=view, show_saved=show_saved, show_storages=show_storages, modules=calls)
+
+
+def _tensors(value):
+    """Yield the tensors in nested containers."""
+    if isinstance(value, cygrad.Tensor):
+        yield value
+    elif isinstance(value, Mapping):
+        for entry in value.values():
+            yield from _tensors(entry)
+    elif isinstance(value, (list, tuple)):
+        for entry in value:
+            yield from _tensors(entry)
+
+
+def to_dot(root, params=None, **options):
     """Return the graph of `root` in the DOT language; takes what :class:`Graph` takes."""
-    return Graph(root, params, view=view, show_saved=show_saved).to_dot()
+    return Graph(root, params, **options).to_dot()
 
 
-def to_svg(root, params=None, *, view="backward", show_saved=False):
+def to_svg(root, params=None, **options):
     """Return the graph of `root` as an SVG document; takes what :class:`Graph` takes."""
-    return Graph(root, params, view=view, show_saved=show_saved).to_svg()
+    return Graph(root, params, **options).to_svg()
 
 
-def save(root, path, params=None, *, view="backward", show_saved=False):
-    """Write the graph of `root` to a ``.svg`` or ``.dot`` file; takes what :class:`Graph` takes."""
-    Graph(root, params, view=view, show_saved=show_saved).save(path)
+def save(root, path, params=None, **options):
+    """Write the graph of `root` to a file, see :meth:`Graph.save`; takes what :class:`Graph` takes."""
+    Graph(root, params, **options).save(path)
 
 
 class _Names:
@@ -359,8 +496,3 @@ def _outputs_text(node):
     count = len(node._output_meta)
     more = f" and {count - 1} more" if count > 1 else ""
     return _output_text(node, 0) + more
-
-
-def _quote(text):
-    """Escape for a quoted string of DOT."""
-    return clean(text).replace("\\", "\\\\").replace('"', '\\"').replace("\r", "").replace("\n", "\\n")
