@@ -10,7 +10,7 @@ import nox
 
 PACKAGES = ("storage", "autograd", "nn", "tools")
 PATHS = tuple(f"./packages/{name}" for name in PACKAGES)
-TEST_TOOLS = ("pytest", "hypothesis", "scikit-learn", "matplotlib")
+TEST_TOOLS = ("pytest", "hypothesis", "scikit-learn", "matplotlib", "jsonschema")
 COMPILED = (
     *(f"cygrad.storage.{name}" for name in ("core", "ops", "dispatch", "array", "interop", "functions", "lapack")),
     "cygrad.autograd._core",
@@ -109,6 +109,13 @@ def fuzz(session):
     session.install(*PATHS, "torch==2.13.0+cpu")
     session.run("python", "tests/fuzz/run.py", *session.posargs, env=PASSIVE)
     session.run("python", "tests/fuzz/threads.py", env=PASSIVE)
+
+
+@nox.session
+def browser(session):
+    """Open the pages of graphs in Chromium, and renew the pictures of docs/. Debian: chromium, chromium-driver."""
+    session.install(*PATHS, "pytest", "hypothesis", "selenium")
+    session.run("pytest", "-q", "tests/browser", *session.posargs, env={"CYGRAD_PICTURES": "docs/pictures"})
 
 
 @nox.session

@@ -141,8 +141,8 @@
     };
     for (const [b, a] of areas) {
       if (cover[b] >= 0) continue;
-      const pad = 7 * levels(b), box = boxes[b];
-      found.push({ box: b, depth: depthOf(b), area: [a[0] - pad, a[1] - pad - 9, a[2] + pad, a[3] + pad],
+      const n = levels(b), pad = 7 * n, box = boxes[b];
+      found.push({ box: b, depth: depthOf(b), area: [a[0] - pad, a[1] - 13 * n - 4, a[2] + pad, a[3] + pad],
         title: box.title + (box.note && box.kind === "module" ? ": " + box.note : "") });
     }
     return found.sort((a, b) => a.depth - b.depth);
@@ -455,7 +455,9 @@
     return whole;
   }
   function lineText(line) {
-    const whole = make("div", `${line.file}:${line.number}` + (line.function === "<module>" ? "" : `, in ${line.function}`));
+    const name = line.file.split(/[\\/]/).pop();
+    const whole = make("div", `${name}:${line.number}` + (line.function === "<module>" ? "" : `, in ${line.function}`));
+    whole.title = line.file;
     if (line.source) whole.append(make("pre", line.source));
     return whole;
   }
