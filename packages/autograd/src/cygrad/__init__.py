@@ -2,6 +2,7 @@
 
 import os as _os
 import sys as _sys
+from math import e, inf, nan, pi
 
 # Editable installs put each distribution's source folder on the path; the package is spread over them.
 # (pkgutil.extend_path does this too, but importing pkgutil takes longer than importing the rest.)
@@ -19,7 +20,7 @@ from cygrad.storage.parts import PARTS as _PARTS
 from cygrad.storage.parts import MissingPart as _MissingPart
 from cygrad.storage.typed import TypedStorage
 
-from . import autograd
+from . import _later, autograd
 from ._tensor_str import set_printoptions
 from .autograd import _core, enable_grad, inference_mode, no_grad, set_grad_enabled
 from .autograd._core import *
@@ -30,34 +31,14 @@ from .random import Generator, default_generator, get_rng_state, initial_seed, s
 _publish("function", globals())
 globals().update(_dtypes)               # float32, int64 and so on, with their aliases
 
+newaxis = None
+
 _sys.meta_path.append(_MissingPart)
-
-
-# Functions of nn that PyTorch has at its top too.
-_FROM_NN = frozenset((
-    "adaptive_avg_pool1d", "adaptive_max_pool1d", "alpha_dropout", "alpha_dropout_", "avg_pool1d", "batch_norm",
-    "bilinear", "celu", "celu_", "channel_shuffle", "conv1d", "conv2d", "conv3d", "conv_transpose1d",
-    "conv_transpose2d", "conv_transpose3d", "cosine_similarity", "ctc_loss", "dropout", "dropout_", "embedding",
-    "feature_alpha_dropout", "feature_dropout", "group_norm", "hardshrink", "instance_norm", "layer_norm",
-    "max_pool1d", "max_pool1d_with_indices", "max_pool2d", "max_pool3d", "pairwise_distance", "pdist",
-    "pixel_shuffle", "pixel_unshuffle", "prelu", "relu_", "rms_norm", "rrelu", "rrelu_", "selu", "selu_",
-    "threshold", "threshold_"))
-
-_FROM_AUTOCAST = frozenset((
-    "autocast", "autocast_decrement_nesting", "autocast_increment_nesting", "clear_autocast_cache",
-    "get_autocast_cpu_dtype", "get_autocast_dtype", "is_autocast_cache_enabled", "is_autocast_cpu_enabled",
-    "is_autocast_enabled", "set_autocast_cache_enabled", "set_autocast_cpu_dtype", "set_autocast_cpu_enabled",
-    "set_autocast_dtype", "set_autocast_enabled"))
 
 
 def __getattr__(name):
     # imported when first asked for
-    if name in _FROM_AUTOCAST:
-        from .amp import autocast_mode
-
-        return getattr(autocast_mode, name)
-    if name in ("amp", "array_api", "cpu", "cuda", "fft", "func", "linalg", "return_types", "signal", "special",
-                "testing"):
+    if name in _later.MODULES:
         from importlib import import_module
 
         return import_module("." + name, __name__)
@@ -72,11 +53,21 @@ def __getattr__(name):
             raise AttributeError(str(error)) from error
     if name in ("load", "save"):
         return getattr(__getattr__("serialization"), name)
-    if name in _FROM_NN:
+    if name in _later.FROM_SETTINGS:
+        return getattr(__getattr__("settings"), name)
+    if name in _later.FROM_AUTOCAST:
+        from .amp import autocast_mode
+
+        return getattr(autocast_mode, name)
+    if name in _later.IN_PLACE:
+        return globals().setdefault(name, _later.in_place(name))
+    if name in _later.FROM_NN:
         from importlib import import_module
 
         __getattr__("nn")               # or the error that says how to install it
         return getattr(import_module(".nn.toplevel", __name__), name)
+    if name == "OutOfMemoryError":
+        return __getattr__("cuda").OutOfMemoryError
     if name == "vmap":
         from .func import vmap
 

@@ -1,3 +1,4 @@
+from builtins import float as _float
 from typing import Any
 
 from cygrad.storage.core import Size as Size
@@ -11,40 +12,56 @@ from cygrad.storage.limits import finfo as finfo
 from cygrad.storage.limits import iinfo as iinfo
 from cygrad.storage.typed import TypedStorage as TypedStorage
 
+from . import accelerator as accelerator
 from . import array_api as array_api
 from . import autograd as autograd
+from . import backends as backends
+from . import compiler as compiler
+from . import cpu as cpu
 from . import cuda as cuda
 from . import fft as fft
 from . import func as func
 from . import linalg as linalg
+from . import mps as mps
 from . import nn as nn
 from . import optim as optim
 from . import random as random
 from . import return_types as return_types
 from . import serialization as serialization
+from . import settings as settings
 from . import signal as signal
 from . import special as special
 from . import testing as testing
 from . import tools as tools
 from . import utils as utils
+from . import version as version
+from . import xpu as xpu
 from ._tensor_str import set_printoptions as set_printoptions
 from .autograd import enable_grad as enable_grad
 from .autograd import no_grad as no_grad
 from .autograd import set_grad_enabled as set_grad_enabled
 from .autograd._core import *
-from .func import vmap as vmap
 from .autograd.composed import *
 from .autograd.interop import asarray as asarray
 from .autograd.interop import from_dlpack as from_dlpack
 from .autograd.interop import from_file as from_file
+from .cuda import OutOfMemoryError as OutOfMemoryError
+from .func import vmap as vmap
 from .random import Generator as Generator
 from .random import default_generator as default_generator
 from .random import get_rng_state as get_rng_state
 from .random import initial_seed as initial_seed
 from .random import seed as seed
 from .random import set_rng_state as set_rng_state
+from .settings import *
 
 __version__: str
+
+e: _float
+inf: _float
+nan: _float
+newaxis: None
+pi: _float
 
 bool: dtype
 uint8: dtype

@@ -172,7 +172,7 @@ def vjp(func, *primals, has_aux=False):
     for y in outputs:
         if not (y.is_floating_point() or y.is_complex()):
             raise RuntimeError(
-                f"vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got Tensor with dtype {y.dtype}"
+                f"vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got one with dtype {y.dtype}"
             )
 
     def vjp_fn(cotangents, retain_graph=True, create_graph=None):

@@ -6,13 +6,16 @@ cdef extern from *:
     """
     #ifdef _OPENMP
     #include <omp.h>
+    #define HAS_OPENMP 1
     #else
+    #define HAS_OPENMP 0
     static int omp_in_parallel(void) { return 0; }
     static int omp_get_max_threads(void) { return 1; }
     #endif
     """
     bint omp_in_parallel() noexcept nogil
     int omp_get_max_threads() noexcept nogil
+    bint HAS_OPENMP
 
 cdef enum:
     CHUNK = 16384      # elements a thread takes at a time; a multiple of 64, so vector bodies and tails never move
@@ -30,6 +33,11 @@ cdef int num_threads() noexcept nogil:
         return 1
     teamed = True
     return team
+
+
+def has_openmp():
+    """Whether this was compiled with OpenMP: without it there is one thread."""
+    return HAS_OPENMP
 
 
 def get_num_threads():

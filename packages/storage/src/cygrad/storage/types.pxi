@@ -330,5 +330,13 @@ cdef class device:
     def __reduce__(self):
         return device, ((self.type,) if self.index is None else (self.type, self.index))
 
+    # In a ``with`` it is the default device for what is made inside: the CPU, which it is anyway.
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        return None
+
 
 CPU = device("cpu")

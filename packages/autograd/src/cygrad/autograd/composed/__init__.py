@@ -216,6 +216,7 @@ from . import (
     linalg_spectral,
     lowrank,
     order_statistics,
+    other_kinds,
     random,
     reductions,
     sorting,

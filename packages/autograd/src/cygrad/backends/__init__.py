@@ -1,0 +1,9 @@
+"""What PyTorch's programs ask and set about its back ends, as torch.backends.
+
+Here computations run on the CPU, by cygrad's own kernels and OpenBLAS. Settings of back ends that are not there can be
+written and read, so that programs that make them run; nothing reads them.
+"""
+
+from . import cpu, cuda, cudnn, mkl, mkldnn, mps, openmp
+
+__all__ = ["cpu", "cuda", "cudnn", "mkl", "mkldnn", "mps", "openmp"]

@@ -1,0 +1,68 @@
+"""CUDA, which is not there: what is set here is remembered, and has no effect."""
+
+from types import SimpleNamespace
+
+__all__ = [
+    "cudnn_sdp_enabled",
+    "enable_cudnn_sdp",
+    "enable_flash_sdp",
+    "enable_math_sdp",
+    "enable_mem_efficient_sdp",
+    "flash_sdp_enabled",
+    "is_built",
+    "math_sdp_enabled",
+    "matmul",
+    "mem_efficient_sdp_enabled",
+]
+
+matmul = SimpleNamespace(
+    allow_tf32=False,
+    allow_fp16_reduced_precision_reduction=True,
+    allow_bf16_reduced_precision_reduction=True,
+)
+_allowed = {"cudnn": True, "flash": True, "math": True, "mem_efficient": True}
+
+
+def is_built() -> bool:
+    """Whether there are kernels for CUDA: no."""
+    return False
+
+
+def flash_sdp_enabled() -> bool:
+    """What `enable_flash_sdp` was given; the CPU's attention has one way."""
+    return _allowed["flash"]
+
+
+def mem_efficient_sdp_enabled() -> bool:
+    """What `enable_mem_efficient_sdp` was given."""
+    return _allowed["mem_efficient"]
+
+
+def math_sdp_enabled() -> bool:
+    """What `enable_math_sdp` was given."""
+    return _allowed["math"]
+
+
+def cudnn_sdp_enabled() -> bool:
+    """What `enable_cudnn_sdp` was given."""
+    return _allowed["cudnn"]
+
+
+def enable_flash_sdp(enabled: bool) -> None:
+    """Remembers whether a way of computing attention on CUDA devices is allowed."""
+    _allowed["flash"] = bool(enabled)
+
+
+def enable_mem_efficient_sdp(enabled: bool) -> None:
+    """See `enable_flash_sdp`."""
+    _allowed["mem_efficient"] = bool(enabled)
+
+
+def enable_math_sdp(enabled: bool) -> None:
+    """See `enable_flash_sdp`."""
+    _allowed["math"] = bool(enabled)
+
+
+def enable_cudnn_sdp(enabled: bool) -> None:
+    """See `enable_flash_sdp`."""
+    _allowed["cudnn"] = bool(enabled)
