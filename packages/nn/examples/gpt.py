@@ -115,7 +115,10 @@ def main():
     training, held_out = (torch.tensor([number[c] for c in text]) for text in (training_text, held_out_text))
     model = GPT(len(alphabet))
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3, weight_decay=0.1)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 2e-3, total_steps=options.steps, pct_start=0.1)
+    # rises over the first hundred steps, and falls to nothing
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda step: min((step + 1) / 100, 1) * (1 - step / options.steps)
+    )
     print(f"{len(training):,} characters to read, {len(alphabet)} kinds; "
           f"{sum(p.numel() for p in model.parameters()):,} parameters")
 

@@ -43,7 +43,8 @@ def lines():
     for number, module in enumerate(MODULES):
         text = (folder / f"{module}.py").read_text(encoding="utf-8")
         kept = dict.fromkeys(line.strip() for line in text.splitlines())
-        found += [(torch.tensor(line.encode()), number) for line in kept if len(line) >= 12 and line.isascii()]
+        kept = [bytearray(line, "ascii") for line in kept if len(line) >= 12 and line.isascii()]
+        found += [(torch.tensor(line), number) for line in kept]
     return found
 
 

@@ -67,12 +67,12 @@ def main():
         bar.set_postfix_str(f"distance {distances[-1]:.3f}", refresh=False)
 
     with torch.no_grad():
-        images = generator(fixed).view(10, 10, 8, 8).transpose(1, 2).reshape(80, 80)
+        images = nn.functional.pad(generator(fixed).view(10, 10, 8, 8), (1, 1, 1, 1))
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.4), layout="constrained")
     left.plot(distances, linewidth=0.8)
     left.set(xlabel="step", ylabel="distance that the critic sees", title="Wasserstein distance")
     left.grid(alpha=0.3)
-    right.imshow(images.numpy(), cmap="gray_r")
+    right.imshow(images.transpose(1, 2).reshape(100, 100).numpy(), cmap="gray_r")
     right.set(title="100 drawn digits", xticks=[], yticks=[])
     figure.savefig(options.out / "wgan_gp.png", dpi=70)
     print(f"distance at the end: {sum(distances[-100:]) / len(distances[-100:]):.3f}")
