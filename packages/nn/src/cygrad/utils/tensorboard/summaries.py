@@ -113,7 +113,7 @@ def _default_limits() -> np.ndarray:
 
 def histogram(tag: str, values: Any, bins: Any = "tensorflow", max_bins: int | None = None) -> Summary:
     """How many values lie in which bin; `bins` as for NumPy, or "tensorflow" for TensorFlow's own."""
-    flat = array_of(values).reshape(-1)
+    flat = array_of(values).reshape(-1).astype(np.float64)
     if not flat.size:
         raise ValueError(f"{tag}: The input has no element.")
     if isinstance(bins, str) and bins == "tensorflow":
