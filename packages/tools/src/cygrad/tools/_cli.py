@@ -1,0 +1,143 @@
+"""The command ``cygrad``, also ``python -m cygrad.tools``: what it understands. Each command has a file of its own."""
+
+import argparse
+import json
+import sys
+from importlib import import_module
+
+__all__ = ["main"]
+
+EXAMPLES = """\
+examples:
+  cygrad info                                        what a report of a bug needs
+  cygrad check model.py:Net --input 4,3              compare its gradients with finite differences
+  cygrad graph train.py:loss -o loss.html            a page to look around in; .svg .json .mmd .dot too
+  cygrad profile train.py --epochs 1                 where the time of a script goes
+  cygrad bench                                       what this machine does
+  cygrad convert model.pt model.safetensors          and back
+
+exit status: 0 if all is well, 1 if a check failed or the program that was run did, 2 if the command makes no sense.
+"""
+
+TARGET = "FILE.py:NAME: a module, its class, a function of tensors, or a function without arguments that returns "
+
+
+class CommandError(Exception):
+    """Something that the user gave makes no sense; the message is for them."""
+
+
+def main(argv=None):
+    """Run a command.
+
+    Parameters
+    ----------
+    argv : list of str, optional
+        Its words, `sys.argv` if not given.
+
+    Returns
+    -------
+    int
+        The exit status.
+    """
+    options = parser().parse_args(argv)
+    module = import_module(f"cygrad.tools._command_{options.command}")
+    try:
+        status, answer, text = module.run(options)
+    except CommandError as error:
+        print(f"cygrad {options.command}: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        print(f"cygrad {options.command}: {error}", file=sys.stderr)
+        return 1
+    if options.json:
+        print(json.dumps(answer, indent=1))
+    elif text:
+        print(text)
+    return status
+
+
+def parser():
+    """Return the parser of all commands."""
+    whole = argparse.ArgumentParser(
+        prog="cygrad", description="Tools around cygrad.", epilog=EXAMPLES, formatter_class=_Plain
+    )
+    commands = whole.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _command(commands, "info", "say what is installed and what the machine has", "cygrad info --json")
+    check = _command(
+        commands,
+        "check",
+        "compare gradients with finite differences",
+        "cygrad check model.py:Net --input 4,3 --second",
+        f"{TARGET}(function, inputs)",
+    )
+    _inputs(check)
+    check.add_argument("--second", action="store_true", help="second derivatives too")
+    check.add_argument("--fast", action="store_true", help="random projections instead of whole Jacobians")
+    check.add_argument("--eps", type=float, default=1e-6, help="step of the differences (default 1e-6)")
+    check.add_argument("--atol", type=float, default=1e-5, help="absolute tolerance (default 1e-5)")
+    check.add_argument("--rtol", type=float, default=1e-3, help="relative tolerance (default 1e-3)")
+    graph = _command(
+        commands,
+        "graph",
+        "draw what autograd records",
+        "cygrad graph model.py:Net --input 8,1,28,28 -o net.html",
+        f"{TARGET}a tensor, or (model, inputs)",
+    )
+    _inputs(graph)
+    graph.add_argument("-o", "--output", required=True, help="a name in .html, .svg, .json, .mmd, .dot or .gv")
+    graph.add_argument("--view", choices=("forward", "backward"), default="forward")
+    graph.add_argument("--saved", action="store_true", help="draw what is saved for backward")
+    graph.add_argument("--storages", action="store_true", help="say which memory tensors lie in")
+    profile = _command(
+        commands,
+        "profile",
+        "say where the time of a script goes",
+        "cygrad profile train.py --epochs 1",
+        "a Python script; the words after it are its arguments",
+    )
+    profile.add_argument("--rows", type=int, default=20, help="of each table (default 20)")
+    profile.add_argument("-o", "--output", help="write all calls to this file, for Python's pstats and its viewers")
+    profile.add_argument("arguments", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    bench = _command(commands, "bench", "measure what this machine does", "cygrad bench --quick --json")
+    bench.add_argument("--quick", action="store_true", help="smaller sizes, seconds in place of half a minute")
+    convert = _command(
+        commands,
+        "convert",
+        "turn a checkpoint into safetensors, or back",
+        "cygrad convert model.pt model.safetensors --key model",
+        "a .pt, .pth or .safetensors file",
+    )
+    convert.add_argument("output", help="the file to write; its suffix decides of what kind")
+    convert.add_argument("--key", help="take this entry of the checkpoint, a.b for one inside another")
+    return whole
+
+
+class _Plain(argparse.RawDescriptionHelpFormatter):
+    """Lines of examples stay as they are."""
+
+
+def _command(commands, name, summary, example, target=None):
+    made = commands.add_parser(
+        name,
+        help=summary,
+        description=summary[0].upper() + summary[1:] + ".",
+        epilog=f"example:\n  {example}",
+        formatter_class=_Plain,
+    )
+    made.add_argument("--json", action="store_true", help="answer in JSON")
+    if target:
+        made.add_argument("target", help=target)
+    return made
+
+
+def _inputs(command):
+    command.add_argument(
+        "--input",
+        action="append",
+        metavar="SIZES",
+        default=[],
+        help="an input of random numbers of these sizes, such as 4,3; once for each (a number: --input '')",
+    )
+    command.add_argument("--seed", type=int, default=0, help="of the random numbers (default 0)")

@@ -1,0 +1,35 @@
+"""``cygrad graph``: a picture of what autograd records."""
+
+import copy
+
+import cygrad
+from cygrad.tools._cli import CommandError
+from cygrad.tools._command_target import found, is_module
+from cygrad.tools.graph import Graph, of_model
+
+
+def run(options):
+    """Return status, answer and text."""
+    with cygrad.autograd.trace_lines():
+        thing, inputs = found(options)
+        look = {"view": options.view, "show_saved": options.saved, "show_storages": options.storages}
+        try:
+            if is_module(thing):
+                drawing = of_model(copy.deepcopy(thing), *inputs, **look)
+            else:
+                drawing = Graph(thing(*map(_leaf, inputs)) if callable(thing) else thing, **look)
+            drawing.save(options.output)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise CommandError(str(error)) from error
+    kinds = {kind: sum(v.kind == kind for v in drawing.vertices) for kind in ("operation", "parameter", "leaf")}
+    answer = {"output": options.output, "view": drawing.view, "vertices": len(drawing.vertices)}
+    answer |= {
+        "edges": len(drawing.edges),
+        "saved_bytes": sum(v.details.get("saved_bytes", 0) for v in drawing.vertices),
+    }
+    text = f"{options.output}: {kinds['operation']} operations, {kinds['parameter']} parameters"
+    return 0, answer | kinds, text
+
+
+def _leaf(x):
+    return x.detach().requires_grad_() if isinstance(x, cygrad.Tensor) and x.is_floating_point() else x
