@@ -281,15 +281,14 @@ def state():
         "a.weight": weight,
         "tied": weight,
         "part": torch.arange(6).view(2, 3).t(),
-        "half": torch.ones(2).bfloat16(),
     }
 
 
 def test_checkpoints_become_weights_and_come_back(command, tmp_path, state):
     first, second, third = tmp_path / "a.pt", tmp_path / "b.safetensors", tmp_path / "c.pth"
     torch.save({"model": state, "epoch": 3}, first)
-    status, text, _ = command("convert", first, second, "--key", "model", "--json")
-    assert status == 0 and json.loads(text)["names"] == list(state)
+    status, text, complaint = command("convert", first, second, "--key", "model", "--json")
+    assert not complaint and status == 0 and json.loads(text)["names"] == list(state)
     status, text, _ = command("convert", second, third)
     assert status == 0 and f"{len(state)} tensors" in text
     back = torch.load(third)
@@ -312,7 +311,7 @@ def test_pytorch_reads_what_was_converted(command, tmp_path, state):
 def test_a_dtype_that_a_format_lacks_is_named(command, tmp_path):
     torch.save({"w": torch.ones(2, dtype=torch.complex128)}, tmp_path / "a.pt")
     status, _, complaint = command("convert", tmp_path / "a.pt", tmp_path / "b.safetensors")
-    assert status == 2 and "complex128" in complaint and not (tmp_path / "b.safetensors").exists()
+    assert status == 1 and "complex128" in complaint and not (tmp_path / "b.safetensors").exists()
 
 
 def test_what_cannot_be_converted(command, tmp_path, state):
