@@ -5,9 +5,10 @@ import pytest
 
 def test_every_name_is_there(torch):
     import cygrad
+    from cygrad import _later
     from cygrad.nn import toplevel
 
-    assert set(toplevel.__all__) == cygrad._FROM_NN
+    assert set(toplevel.__all__) == _later.FROM_NN
     for name in toplevel.__all__:
         assert getattr(cygrad, name) is getattr(toplevel, name)
     with pytest.raises(AttributeError, match="no attribute 'no_such_function'"):
