@@ -317,6 +317,14 @@ def test_unique_slices(dim):
         np.testing.assert_array_equal(a.numpy(), b.reshape(a.shape))
 
 
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_unique_slices_are_laid_out_as_of_a_row_major_input(dim):
+    x = cygrad.arange(24).view(2, 3, 4)
+    for f in (cygrad.unique, cygrad.unique_consecutive):
+        turned = f(x.permute(2, 1, 0).contiguous().permute(2, 1, 0), dim=dim)
+        assert turned.stride() == f(x, dim=dim).stride() and turned.tolist() == x.tolist()
+
+
 def test_unique_consecutive():
     x = cygrad.tensor([1, 1, 2, 2, 3, 1, 1])
     got = x.unique_consecutive(return_inverse=True, return_counts=True)

@@ -118,7 +118,8 @@ LIMITS = {
     "log_ndtr": ([-inf, inf, -1e10], [-inf, 0.0, -5e19]),
     "entr": ([-1.0, -inf, 0.0, 1.0, inf], [-inf, -inf, 0.0, 0.0, -inf]),
     "digamma": ([0.0, -0.0, -1.0, -inf, inf], [-inf, inf, nan, nan, inf]),
-    "polygamma 1": ([0.0, inf], [inf, 0.0]),
+    "polygamma 1": ([0.0, inf, 1e30], [inf, 0.0, 1e-30]),
+    "polygamma 2": ([0.0, inf], [-inf, nan]),       # PyTorch's value: the formula is 0 times infinity
     "lgamma": ([0.0, -1.0, inf, 1.0, 2.0], [inf, inf, inf, 0.0, 0.0]),
     "i0": ([0.0, inf, -inf], [1.0, nan, nan]),
     "i0e": ([0.0, inf], [1.0, 0.0]),
@@ -143,7 +144,8 @@ def test_limits(name):
     [
         ("xlogy", [(0, 0), (0, nan), (0, -1), (nan, 1), (2, 0)], [0, nan, 0, nan, -inf]),
         ("xlog1py", [(0, -1), (0, nan), (0, -2), (2, -1)], [0, nan, 0, -inf]),
-        ("zeta", [(1, 2), (0.5, 1), (2, -1), (2.5, -1.5), (2, inf), (1e9, 2.0)], [inf, nan, inf, nan, 0, 0]),
+        ("zeta", [(1, 2), (0.5, 1), (2, -1), (2.5, -1.5), (1e9, 2.0), (1, nan)], [inf, nan, inf, nan, 0, inf]),
+        ("zeta", [(2, inf), (2, -inf), (inf, 2), (inf, 1), (inf, -2.5), (1e30, 2)], [nan, inf, nan, 1, inf, nan]),
         ("igamma", [(0, 0), (0, 1), (1, 0), (-1, 1), (inf, 1), (1, inf)], [nan, 1, 0, nan, 0, 1]),
         ("igammac", [(0, 0), (0, 1), (1, 0), (-1, 1), (inf, 1), (1, inf)], [nan, 0, 1, nan, 1, 0]),
         ("logaddexp", [(inf, inf), (-inf, -inf), (inf, -inf), (nan, 1)], [inf, -inf, inf, nan]),

@@ -360,3 +360,25 @@ def test_a_slice_that_renorm_does_not_scale_passes_its_gradient(p, dtype):
     y = cygrad.renorm(alone, p, 0, 0.5)
     h, = cygrad.autograd.grad(y.real.sum() if dtype == "complex128" else y.sum(), alone)
     assert cygrad.allclose(g[1:], h)
+
+
+@pytest.mark.parametrize("p", [1.5, 3, 4, -1, -2])
+def test_second_gradients_of_norms_stay_with_their_element(p):
+    """An element of 0, whose power has no slope, leaves the others alone; so does a norm of 0."""
+    x = cygrad.tensor([[0.0, 3.0, -1.0], [0.0, 0.0, 0.0], [1.0, 2.0, 2.0]], dtype=cygrad.float64, requires_grad=True)
+    (g,) = cygrad.autograd.grad(cygrad.linalg.vector_norm(x, p, 1).sum(), x, create_graph=True)
+    weight = cygrad.tensor([1.0, 2.0, -1.0], dtype=cygrad.float64)
+    (second,) = cygrad.autograd.grad((g * weight).sum(), x)
+    assert second[::2, 1:].isfinite().all()
+    if p > 2:
+        assert second[1].tolist() == [0, 0, 0] and second[0, 0] == 0
+    step = 1e-6
+    for i in (1, 2):
+        moved = []
+        for sign in (1, -1):
+            y = x.detach().clone()
+            y[2, i] += sign * step
+            y.requires_grad_()
+            (gradient,) = cygrad.autograd.grad(cygrad.linalg.vector_norm(y, p, 1).sum(), y)
+            moved.append((gradient * weight).sum().item())
+        assert second[2, i].item() == pytest.approx((moved[0] - moved[1]) / (2 * step), abs=1e-7)

@@ -137,8 +137,12 @@ cdef Tensor std_backward(Tensor g, Tensor x, Tensor y, uint64_t mask, double cor
 
 
 cdef Tensor norm_backward(Tensor g, Tensor x, Tensor y, double p, uint64_t mask, bint keepdim):
-    """Gradient of (sum |x|^p)^(1/p); 0 where the norm is 0, and for p < 1 where the element is 0."""
-    cdef Tensor hit, share, none = scalar_tensor(0, x.m.dtype)
+    """Gradient of (sum |x|^p)^(1/p); 0 where the norm is 0, and for p < 1 where the element is 0.
+
+    Elements are divided by a constant of the norm's value, so that no power overflows: through that division, second derivatives of
+    all elements would be NaN where the power of one has none.
+    """
+    cdef Tensor hit, share, unit, ratio, zero, none = scalar_tensor(0, x.m.dtype)
     g = restore_dims(g, mask, keepdim)
     y = restore_dims(y, mask, keepdim)
     if p == 0:
@@ -149,13 +153,19 @@ cdef Tensor norm_backward(Tensor g, Tensor x, Tensor y, double p, uint64_t mask,
         hit = op_eq(op_abs(x), y)
         share = op_div(g, op_sum(hit, mask, True, g.m.dtype))
         return op_mul(op_mul(op_sgn(x), op_cast(hit, g.m.dtype)), share)
-    share = op_div(x, y)
-    if p != 2:
-        hit = op_abs(share)
-        if p < 1:
-            hit = op_masked_fill(hit, op_eq(x, none), scalar_tensor(1, x.m.dtype))
-        share = op_mul(op_sgn(x), op_pow(hit, like_number(p - 1, hit)))
-    return op_mul(op_masked_fill(share, op_eq(y, none), none), g)
+    zero = op_eq(y, none)
+    if p == 2:
+        return op_mul(op_masked_fill(op_div(x, y), zero, none), g)
+    y = op_masked_fill(y, zero, scalar_tensor(1, y.m.dtype))
+    unit = alias_of(y)
+    hit = op_div(op_abs(x), unit)
+    if p < 1:
+        hit = op_masked_fill(hit, op_eq(x, none), scalar_tensor(1, hit.m.dtype))
+    share = op_mul(op_sgn(x), op_pow(hit, like_number(p - 1, hit)))
+    if records(y):
+        ratio = op_masked_fill(op_div(y, unit), op_isinf(unit), scalar_tensor(1, y.m.dtype))
+        share = op_mul(share, op_pow(ratio, like_number(1 - p, ratio)))
+    return op_mul(op_masked_fill(share, zero, none), g)
 
 
 cdef Tensor shifted(Tensor x, int64_t dim, double first):

@@ -29,7 +29,7 @@ cdef struct Conv:              # sizes of three dimensions; missing ones have si
     char* w
     char* y
     char* scratch
-    int64_t scratch_bytes      # of one thread
+    int64_t scratch_bytes      # of one thread; none where the input is its own patches
 
 
 # ---- geometry
@@ -117,7 +117,7 @@ cdef void conv_parts(Conv* c, int64_t others) noexcept:
     rows = max(<int64_t> 1, c.block * c.taps)
     c.tile = max(PATCH_BYTES // (rows * ITEMSIZE[c.dtype]) // 16 * 16, <int64_t> 16)
     c.tile = min(c.tile, max(c.places, <int64_t> 1))
-    c.scratch_bytes = (rows * c.tile * ITEMSIZE[c.dtype] + 63) // 64 * 64
+    c.scratch_bytes = 0 if c.plain else (rows * c.tile * ITEMSIZE[c.dtype] + 63) // 64 * 64
 
 
 # ---- patches

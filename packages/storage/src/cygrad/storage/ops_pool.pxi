@@ -105,6 +105,31 @@ cdef void mean_plane(floating* y, const floating* x, const Pool* p) noexcept nog
                 y += 1
 
 
+cdef void whole_mean_plane(int64_t* y, const int64_t* x, const Pool* p) noexcept nogil:
+    """Means cut to whole numbers, towards 0. Sums wrap around."""
+    cdef Span s[3]
+    cdef int64_t i, j, k, a, b, e, divisor
+    cdef uint64_t total
+    cdef const int64_t* line
+    for i in range(p.out[0]):
+        s[0] = span_of(p, 0, i)
+        for j in range(p.out[1]):
+            s[1] = span_of(p, 1, j)
+            for k in range(p.out[2]):
+                s[2] = span_of(p, 2, k)
+                total = 0
+                for a in range(s[0].start, s[0].stop):
+                    for b in range(s[1].start, s[1].stop):
+                        line = x + (a * p.size[1] + b) * p.size[2]
+                        for e in range(s[2].start, s[2].stop):
+                            total += <uint64_t> line[e]
+                divisor = <int64_t> divisor_of(p, s)
+                if divisor < 0:              # the negative of the least number is itself, not a trap
+                    total, divisor = -total, -divisor
+                y[0] = <int64_t> total // divisor
+                y += 1
+
+
 cdef void spread_plane(floating* x, const floating* y, const Pool* p) noexcept nogil:
     """The adjoint of mean_plane: adds to x, which holds zeros."""
     cdef Span s[3]
@@ -126,18 +151,27 @@ cdef void spread_plane(floating* x, const floating* y, const Pool* p) noexcept n
                             line[e] += share
 
 
-cdef void top_plane(int64_t* y, const floating* x, const Pool* p) noexcept nogil:
+ctypedef fused ordered:
+    float
+    double
+    int64_t
+
+
+cdef void top_plane(int64_t* y, const ordered* x, const Pool* p) noexcept nogil:
     """Where in the plane the largest element of each window is: the first of equals, but the last NaN; -1 for no element."""
     cdef Span s[3]
     cdef int64_t i, j, k, a, b, e, best
-    cdef floating top, value
+    cdef ordered top, value
     for i in range(p.out[0]):
         s[0] = span_of(p, 0, i)
         for j in range(p.out[1]):
             s[1] = span_of(p, 1, j)
             for k in range(p.out[2]):
                 s[2] = span_of(p, 2, k)
-                top = <floating> -INFINITY
+                if ordered is int64_t:
+                    top = INT64_MIN
+                else:
+                    top = <ordered> -INFINITY
                 best = (s[0].start * p.size[1] + s[1].start) * p.size[2] + s[2].start
                 if s[0].start >= s[0].stop or s[1].start >= s[1].stop or s[2].start >= s[2].stop:
                     best = -1                # it lies in the padding as a whole
@@ -167,6 +201,11 @@ cdef void pool_plane(const Pool* p, int what, int64_t plane) noexcept nogil:
             spread_plane[float](<float*> p.y + i, <const float*> p.x + o, p)
         else:
             top_plane[float](<int64_t*> p.y + o, <const float*> p.x + i, p)
+    elif p.dtype == INT64:
+        if what == 0:
+            whole_mean_plane(<int64_t*> p.y + o, <const int64_t*> p.x + i, p)
+        else:
+            top_plane[int64_t](<int64_t*> p.y + o, <const int64_t*> p.x + i, p)
     else:
         if what == 0:
             mean_plane[double](<double*> p.y + o, <const double*> p.x + i, p)
@@ -196,12 +235,14 @@ cdef int pool_dtype(str op, Meta* x) except -1:
 
 
 cdef Storage pooled(str op, Meta* y, Meta* x, int n, const int64_t* v, int what):
+    """Floats, and int64, as which smaller integers come."""
     cdef Pool p
     cdef Meta a
     cdef Storage keep, s
     cdef int64_t sizes[64]
     cdef int i
-    pool_dtype(op, x)
+    if x.dtype != INT64:
+        pool_dtype(op, x)
     pool_geometry(&p, op, x.sizes, x.ndim, n, v)
     memcpy(sizes, x.sizes, x.ndim * sizeof(int64_t))
     for i in range(p.nd):

@@ -73,7 +73,7 @@ def slices_first(input, dim):
     """
     if input.ndim == 0:
         raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
-    first = input.movedim(dim, 0)
+    first = input.movedim(dim, 0).contiguous()      # the layout of what is picked from it, too
     if input.numel() == 0 and first.shape[0]:
         raise RuntimeError(
             "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied: shape "

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from cygrad import Tensor, channels_last
+from cygrad import Tensor, channels_last, channels_last_3d
 from cygrad.autograd._core import deliver
 
 
@@ -68,18 +68,18 @@ def per_dimension(name: str, value: int | Sequence[int], dims: int) -> tuple[int
 
 
 def formatted(result: Tensor, input: Tensor) -> Tensor:
-    """A result in the memory format of images that its input has: channels last stay last."""
-    if input.dim() != 4 or input.is_contiguous() or not _channels_last(input):
+    """A result in the memory format of images or volumes that its input has: channels last stay last."""
+    if input.dim() not in (4, 5) or input.is_contiguous() or not _channels_last(input):
         return result
-    return result.contiguous(memory_format=channels_last)
+    return result.contiguous(memory_format=channels_last if input.dim() == 4 else channels_last_3d)
 
 
 def _channels_last(images: Tensor) -> bool:
-    """Whether strides grow from channels to width, height and batch, also where sizes of 1 leave it open."""
+    """Whether strides grow from channels to width, height (depth) and batch, also where sizes of 1 leave it open."""
     least, strides = 0, images.stride()
     if strides[1] == 0 or images.numel() == 0:
         return False
-    for dim in (1, 3, 2, 0):
+    for dim in (1, *range(images.dim() - 1, 1, -1), 0):
         if strides[dim] < least or (dim == 0 and least == strides[1]):
             return False
         least = strides[dim] * max(images.shape[dim], 1)

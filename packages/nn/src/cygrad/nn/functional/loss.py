@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 
-from cygrad import Tensor, full_like
+from cygrad import Tensor, empty_like, full_like
 from cygrad.autograd._core import anywhere, row_call, whole_batch
 from cygrad.autograd.autocasting import autocasts
 from cygrad.autograd.strict_mode import is_strict_enabled, refuse
@@ -41,6 +41,15 @@ def _warn_of_broadcast(name: str, input: Tensor, target: Tensor) -> None:
             "other, which is rarely what is meant",
             stacklevel=outside(),
         )
+
+
+def _order(input: Tensor) -> list[int] | None:
+    """The dimensions in the order of their strides where the layout of `input` is another one than row-major."""
+    if input.is_contiguous():
+        return None
+    strides = empty_like(input.detach()).stride()
+    order = sorted(range(input.dim()), key=lambda d: -strides[d])
+    return None if order == list(range(input.dim())) else order
 
 
 def _check_floating(name: str, input: Tensor, target: Tensor) -> None:
@@ -218,7 +227,12 @@ def binary_cross_entropy(
         values = whole_batch(values)
         if values.numel() and not (values.amin() >= 0 and values.amax() <= 1):
             raise RuntimeError(f"all elements of {name} should be between 0 and 1")
-    losses = row_call("binary_cross_entropy", (input, target))
+    order = _order(input)
+    if order is None:
+        losses = row_call("binary_cross_entropy", (input, target))
+    else:
+        losses = row_call("binary_cross_entropy", (input.permute(order), target.permute(order)))
+        losses = losses.permute([order.index(d) for d in range(input.dim())])
     return reduced(losses if weight is None else losses * weight.expand(losses.shape), reduction)
 
 

@@ -195,8 +195,8 @@ def hinge_embedding_loss(
         See `mse_loss`.
     """
     reduction = reduction_of(size_average, reduce, reduction)
-    apart = (margin - input).clamp_min(0).masked_fill(target == 1, 0)
-    return reduced(apart + input.masked_fill(target == -1, 0), reduction)
+    apart = cygrad.where(target == 1, 0, (margin - input).clamp_min(0))
+    return reduced(apart + cygrad.where(target == -1, 0, input), reduction)
 
 
 @autocasts("float32")

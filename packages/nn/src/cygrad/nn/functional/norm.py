@@ -156,7 +156,7 @@ def layer_norm(
     require_tensor("layer_norm", "input", input)
     dims = _last_dims("layer_norm", input, normalized_shape, weight, bias)
     _check_dtypes("layer_norm", input, weight, bias)
-    return _affine(_normal(_wide(input), dims, eps), weight, bias, tuple(normalized_shape)).to(input.dtype)
+    return _affine(_normal(_wide(input.contiguous()), dims, eps), weight, bias, tuple(normalized_shape)).to(input.dtype)
 
 
 def rms_norm(
@@ -169,7 +169,7 @@ def rms_norm(
     Parameters
     ----------
     input : Tensor
-        Floating point.
+        Floating point or complex: squares of complex numbers are complex here, as in PyTorch.
     normalized_shape : sequence of int
         The sizes of these dimensions.
     weight : Tensor of this shape, optional
@@ -184,9 +184,9 @@ def rms_norm(
     """
     require_tensor("rms_norm", "input", input)
     dims = _last_dims("rms_norm", input, normalized_shape, weight)
-    x = _wide(input)
+    x = _wide(_dense(input))
     eps = cygrad.finfo(x.dtype).eps if eps is None else eps
-    root = ((x * x.conj() if x.is_complex() else x * x).mean(dims, keepdim=True) + eps).rsqrt()
+    root = ((x * x).mean(dims, keepdim=True) + eps).rsqrt()
     return _affine(x * root, weight, None, tuple(normalized_shape)).to(input.dtype)
 
 
@@ -315,7 +315,7 @@ def instance_norm(
         if value is not None and value.numel() != channels:
             raise RuntimeError(f"{name} should contain {channels} elements not {value.numel()}")
     _check_dtypes("instance_norm", input, running_mean, running_var, weight, bias)
-    x = _wide(_dense(input))
+    x = _wide(input.contiguous())
     dims = tuple(range(2, input.dim()))
     var, mean = cygrad.var_mean(x, dims, correction=0, keepdim=True)
     if count:
@@ -355,4 +355,6 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
         return input
     ends = [0] * (2 * (input.dim() - 2)) + [size // 2, (size - 1) // 2]
     squares = cygrad.constant_pad_nd(input * input, tuple(ends), 0)
+    if not (squares.is_floating_point() or squares.is_complex()):
+        squares = squares.to(cygrad.get_default_dtype())
     return input / (squares.unfold(1, size, 1).mean(-1) * alpha + k) ** beta

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import cygrad
 from cygrad import Tensor
 from cygrad.autograd.autocasting import autocasts
+from cygrad.nn.functional.checks import formatted
 
 __all__ = ["pad"]
 
@@ -37,7 +38,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     if isinstance(value, complex):
         raise TypeError(f"pad(): argument 'value' must be a real number, not {value}")
     if mode == "constant":
-        return cygrad.constant_pad_nd(input, widths, 0 if value is None else value)
+        return formatted(cygrad.constant_pad_nd(input, widths, 0 if value is None else value), input)
     if len(widths) % 2:
         raise RuntimeError(f"Padding length must be divisible by 2, got {len(widths)}")
     if len(widths) > 2 * input.dim():
@@ -61,7 +62,8 @@ def _padded(input: Tensor, widths: tuple[int, ...], mode: str) -> Tensor:
     for i in range(len(widths) // 2):
         dim = input.dim() - 1 - i
         result = _padded_along(result, dim, widths[2 * i], widths[2 * i + 1], mode)
-    return result.clone() if result is input else result
+    result = result.clone() if result is input else result
+    return result if mode == "circular" else formatted(result, input)
 
 
 _padded_in_float32 = autocasts("float32")(_padded)

@@ -131,9 +131,9 @@ def _max_pool(
     sizes = _out_sizes(name, input, kernel, steps, padding, dilation, ceil_mode)
     searched = input.detach()
     if not input.is_floating_point():
-        if input.dtype == cygrad.bool or input.is_complex():
+        if input.dtype in (cygrad.bool, cygrad.uint64) or input.is_complex():
             raise NotImplementedError(f"{name} is not implemented for {input.dtype}")
-        searched = searched.double()
+        searched = searched.long()
     index = _core.max_pool_index(searched, _geometry(sizes, kernel, steps, padding, dilation))
     # Only the elements of a dilated window may all lie in the padding, which is at most half a window wide.
     sparse = any(d > 1 and p > 0 for d, p in zip(dilation, padding, strict=True))
@@ -269,11 +269,10 @@ def _avg_pool(
         raise RuntimeError("divisor must be not zero")
     sizes = _out_sizes(name, input, kernel, steps, padding, (1,) * dims, ceil_mode)
     geometry = _geometry(sizes, kernel, steps, padding, count_padding=count_include_pad, divisor=divisor_override or 0)
-    if not input.is_floating_point():
-        if input.dtype != cygrad.int64:
-            raise NotImplementedError(f"{name} is not implemented for {input.dtype}")
-        return _core.avg_pool(input.double(), geometry).trunc().long()
-    return _core.avg_pool(input, geometry)
+    if not input.is_floating_point() and input.dtype != cygrad.int64:
+        raise NotImplementedError(f"{name} is not implemented for {input.dtype}")
+    means = _core.avg_pool(input, geometry)
+    return formatted(means, input) if dims == 2 else means
 
 
 def avg_pool1d(
@@ -413,7 +412,8 @@ def _adaptive_avg_pool(dims: int, input: Tensor, output_size: Sizes | Sequence[i
     sizes = _adaptive(name, dims, input, output_size)
     if not input.is_floating_point():
         raise NotImplementedError(f"{name} is not implemented for {input.dtype}")
-    return _core.avg_pool(input, _geometry(sizes, adaptive=True))
+    means = _core.avg_pool(input, _geometry(sizes, adaptive=True))
+    return formatted(means, input) if dims == 2 else means
 
 
 def adaptive_avg_pool1d(input: Tensor, output_size: Sizes) -> Tensor:
@@ -455,7 +455,8 @@ def _adaptive_max_pool(dims: int, input: Tensor, output_size: Sizes | Sequence[i
     if not input.is_floating_point():
         raise NotImplementedError(f"{name} is not implemented for {input.dtype}")
     index = _core.max_pool_index(input.detach(), _geometry(sizes, adaptive=True))
-    return _picked(input, index, dims), index
+    both = _picked(input, index, dims), index
+    return tuple(formatted(result, input) for result in both) if dims == 2 else both
 
 
 def adaptive_max_pool1d_with_indices(input: Tensor, output_size: Sizes, return_indices: bool = False) -> Both:

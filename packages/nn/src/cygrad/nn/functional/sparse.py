@@ -95,12 +95,17 @@ def _check(name: str, input: Tensor, weight: Tensor, padding_idx: int | None, sp
         raise RuntimeError(f"'weight' must be 2-D, got shape {tuple(weight.shape)}")
     if input.dtype not in (cygrad.int64, cygrad.int32):
         raise RuntimeError(f"{name}: Expected tensor of indices to be Long or Int; but got {input.dtype} instead")
-    if sparse:
+    if sparse and weight.requires_grad and cygrad.is_grad_enabled():
         raise NotImplementedError(f"{name}: sparse gradients are not supported, leave sparse=False")
     rows = weight.shape[0]
     seen = whole_batch(input)
     if seen.numel() and not (seen.min() >= 0 and seen.max() < rows):
-        raise IndexError(f"index out of range in self: there are rows 0 to {rows - 1}")
+        wrong = int(seen[(seen < 0) | (seen >= rows)][0])
+        if name == "embedding_bag":
+            raise RuntimeError(f"embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {wrong}")
+        if rows == 0:
+            raise RuntimeError(f"embedding: index {wrong} of a weight without rows, of shape {tuple(weight.shape)}")
+        raise IndexError(f"index out of range in self: {wrong}, there are rows 0 to {rows - 1}")
     if padding_idx is None:
         return None
     return padding_idx + rows if padding_idx < 0 else padding_idx
@@ -141,7 +146,7 @@ def embedding(
     scale_grad_by_freq : bool
         Divide the gradient of a row by how often it was looked up.
     sparse : bool
-        Must be False: gradients are dense.
+        Must be False where a gradient is wanted: gradients are dense.
 
     Returns
     -------
@@ -150,7 +155,7 @@ def embedding(
     Raises
     ------
     IndexError
-        If there is no such row.
+        If there is no such row; RuntimeError if there is none at all.
     AssertionError
         If `padding_idx` is none of the rows.
     RuntimeError
@@ -206,12 +211,10 @@ def embedding_bag(
 
     Raises
     ------
-    IndexError
-        If there is no such row.
     ValueError
         If the mode is unknown, or shapes do not go together.
     RuntimeError
-        If the offsets do not begin at 0 or reach beyond the indices.
+        If there is no such row; if the offsets do not begin at 0 or reach beyond the indices.
     """
     require_tensor("embedding_bag", "input", input)
     require_tensor("embedding_bag", "weight", weight)
@@ -237,14 +240,16 @@ def embedding_bag(
     if max_norm is not None:
         _renorm(weight, flat, max_norm, norm_type)
     rows = _rows(weight, flat, None, scale_grad_by_freq)
-    if factors is not None:
-        rows = rows * factors.unsqueeze(-1)
     if mode == "max":
         return _largest(rows, owner, bags)
+    if rows.dtype in (cygrad.float16, cygrad.bfloat16):
+        rows = rows.float()                  # sums of halves are rounded once
+    if factors is not None:
+        rows = rows * factors.unsqueeze(-1)
     sums = cygrad.zeros(bags, weight.shape[1], dtype=rows.dtype).index_add(0, owner, rows)
-    if mode == "sum":
-        return sums
-    return sums / owner.bincount(minlength=bags).clamp_min(1).unsqueeze(-1).to(sums.dtype)
+    if mode == "mean":
+        sums = sums / owner.bincount(minlength=bags).clamp_min(1).unsqueeze(-1).to(sums.dtype)
+    return sums.to(weight.dtype)
 
 
 def _check_bags(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cygrad import Tensor, contiguous_format
-from cygrad.nn.functional.checks import require_tensor
+from cygrad.nn.functional.checks import formatted, require_tensor
 
 __all__ = ["channel_shuffle", "pixel_shuffle", "pixel_unshuffle"]
 
@@ -41,7 +41,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     n = len(batch)
     moved = parts.permute(*range(n + 1), n + 3, n + 1, n + 4, n + 2)
     moved = moved.clone(memory_format=contiguous_format)
-    return moved.view(*batch, channels // (r * r), height * r, width * r)
+    return formatted(moved.view(*batch, channels // (r * r), height * r, width * r), input)
 
 
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
@@ -75,7 +75,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     n = len(batch)
     moved = parts.permute(*range(n + 1), n + 2, n + 4, n + 1, n + 3)
     moved = moved.clone(memory_format=contiguous_format)
-    return moved.view(*batch, channels * r * r, height // r, width // r)
+    return formatted(moved.view(*batch, channels * r * r, height // r, width // r), input)
 
 
 def _factor(name: str, argument: str, input: Tensor, factor: int) -> int:
@@ -115,4 +115,5 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
         raise RuntimeError(
             f"Number of channels must be divisible by groups. Got {channels} channels and {groups} groups."
         )
-    return input.reshape(batch, groups, channels // groups, *place).transpose(1, 2).reshape(input.shape)
+    parts = input.reshape(batch, groups, channels // groups, *place)
+    return formatted(parts.transpose(1, 2).reshape(input.shape), input)

@@ -170,14 +170,17 @@ static double sp_hurwitz(double s, double x) {
     return sum;
 }
 
-/* The Hurwitz zeta function; for negative x and whole s the negative terms are two sums of positive ones. */
+/* The Hurwitz zeta function; for negative x and whole s the negative terms are two sums of positive ones. At infinite
+   arguments, and where s is so large that every term is 0, the value is PyTorch's, whose formula is 0 times infinity. */
 static double vm_zeta_f64(double s, double x) {
     double f;
-    if (isnan(s) || isnan(x) || s < 1) return NAN;
     if (s == 1) return INFINITY;
-    if (x > 0) return isinf(x) ? 0.0 : sp_hurwitz(s, x);
-    if (x == floor(x)) return INFINITY;
+    if (s < 1) return NAN;
+    if (x <= 0 && x == floor(x)) return INFINITY;
+    if (isnan(s) || isnan(x) || isinf(x) || (x > 1 && s > 1e12)) return NAN;
+    if (x > 0) return sp_hurwitz(s, x);
     if (s != floor(s)) return NAN;
+    if (isinf(s)) return INFINITY;
     f = x - floor(x);
     return sp_hurwitz(s, f) + (fmod(s, 2) == 0 ? 1 : -1) * (sp_hurwitz(s, 1 - f) - sp_hurwitz(s, 1 - x));
 }
@@ -221,6 +224,7 @@ SP_UNARY(digamma)
 static double vm_polygamma_f64(double x, double n) {
     if (n == 0) return vm_digamma_f64(x);
     if (n == 1 && x < 0 && x == floor(x)) SP_POLE(double, , SP_PI, x)
+    if (n == 1 && x > 1e18) return 1 / x;
     return (fmod(n, 2) == 0 ? -1 : 1) * tgamma(n + 1) * vm_zeta_f64(n + 1, x);
 }
 static inline float vm_polygamma_f32(float x, float n) {
