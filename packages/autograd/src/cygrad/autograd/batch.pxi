@@ -50,6 +50,27 @@ cdef class Batch:
 cyg_set_new(Batch, cyg_no_new)
 
 
+cdef Level NO_VALUES = Level.__new__(Level)      # that of tensors which have no values yet: whatever computes asks for it, and is told
+NO_VALUES.size = 1
+
+
+cdef int check_values(Batch b) except -1:
+    if b.levels[0] is NO_VALUES:
+        raise ValueError("Attempted to use an uninitialized parameter: it has no shape and no values yet. Call the lazy module that it "
+                         "belongs to once, with an example of its input, before anything is computed with its parameters")
+    return 0
+
+
+def _without_values(Tensor t not None, bint without):
+    """Every operation on t raises ValueError from now on, or no more."""
+    if without:
+        set_batch(t, batch_with((NO_VALUES,)))
+    else:
+        t.flags &= ~BATCHED
+        extra_new(t).batch = None
+    return t
+
+
 def enter_level(int64_t size, str randomness):
     """Begins a vmap on this thread."""
     global cyg_level, level_count
@@ -120,6 +141,7 @@ cdef Batch joint_of(object tensors):
         if t is None or not (<Tensor>t).flags & BATCHED:
             continue
         b = batch_of(<Tensor>t)
+        check_values(b)
         if have is None:
             have = b
         elif b.levels != have.levels:
@@ -163,6 +185,8 @@ cdef Tensor front(Tensor x, Batch over, int rank):
     cdef int64_t item = ITEMSIZE[x.m.dtype]
     cdef Batch own = batch_of(x) if x.flags & BATCHED else None
     cdef int i, j = 0, k = over.n, pad = rank - x.m.ndim if rank > x.m.ndim else 0
+    if own is not None:
+        check_values(own)
     if k + pad + x.m.ndim > MAXDIM:
         raise RuntimeError(f"vmap: {x.m.ndim} dimensions inside of {k} levels are more than {MAXDIM}")
     for i in range(k):
@@ -231,6 +255,7 @@ cdef Tensor example(Tensor x, Batch over, int64_t number):
     if not x.flags & BATCHED:
         return bare(x)
     own = batch_of(x)
+    check_values(own)
     j = own.n - 1
     for i in range(over.n - 1, -1, -1):
         size = (<Level>over.levels[i]).size
@@ -316,6 +341,7 @@ def whole_batch(Tensor x not None):
 
 cdef int refuse_reading(Tensor x, str what) except -1:
     """Raises for what wants the numbers of a batched tensor in Python."""
+    check_values(batch_of(x))
     raise RuntimeError(f"vmap: {what} wants one value, but this tensor (one example: shape {list(shape_tuple(&x.m))}, "
                        f"{dtype_object(x.m.dtype)}) stands for {examples(batch_of(x))} examples with values of their own. Inside vmap, "
                        "control flow cannot depend on a tensor's values; write it with tensor operations such as where()")

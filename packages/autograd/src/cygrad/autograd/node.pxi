@@ -188,6 +188,23 @@ RELEASED = (
     "Specify retain_graph=True if you need to backward through the graph a second time.")
 
 
+cdef list node_titles = [None]     # names of nodes that end an operation made of several
+cdef dict title_numbers = {}       # name -> its place in node_titles
+
+
+def entitled(Tensor y not None, str name not None):
+    """y, a new tensor: its node gets the name that PyTorch's has, where the operation that made y is only the last of several."""
+    if y.fn is not None:
+        number = title_numbers.get(name)
+        if number is None:
+            if len(node_titles) > 255:
+                raise SystemError(f"no number is left for the node name {name!r}")
+            number = title_numbers[name] = len(node_titles)
+            node_titles.append(name)
+        y.fn.title = number
+    return y
+
+
 cdef dict node_classes = {}        # name -> the class that nodes of this name have when somebody looks at them
 
 
@@ -206,6 +223,8 @@ cdef Node shown(Node n):
 cdef str node_name(Node n):
     if n.op is &OP_ACCUMULATE:
         return "AccumulateGrad"
+    if n.title:
+        return node_titles[n.title]
     if n.op.id == OP_FUNCTION:
         return type(n).__name__
     name = n.op.name.decode()

@@ -6,6 +6,7 @@ from typing import Any, SupportsIndex
 
 import cygrad
 from cygrad import Tensor
+from cygrad.autograd._core import _without_values
 
 __all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "is_lazy"]
 
@@ -147,9 +148,16 @@ class UninitializedTensorMixin:
         device, dtype : optional
             By default those that it was made with.
         """
-        dtype = self.dtype if dtype is None else dtype
-        self.data = cygrad.empty(shape, device=device, dtype=dtype)
+        data = cygrad.empty(shape, device=device, dtype=self.dtype if dtype is None else dtype)
+        _without_values(self, False)
+        self.data = data
         self.__class__ = self.cls_to_become
+
+    def _become(self, other: Any) -> None:
+        """Take over the dtype of another uninitialised tensor."""
+        _without_values(self, False)
+        self.data = cygrad.empty(0, dtype=other.dtype)
+        _without_values(self, True)
 
     def _converted(self, dtype: Any) -> Any:
         return type(self)(self.requires_grad, None, dtype)
@@ -169,6 +177,14 @@ class UninitializedTensorMixin:
     def size(self, dim: int | None = None) -> Any:
         size = cygrad.Size((0,))
         return size if dim is None else size[dim]
+
+    @property
+    def data(self) -> Tensor:
+        return cygrad.empty(0, dtype=self.dtype)
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        Tensor.data.__set__(self, value)
 
     @property
     def shape(self) -> Any:
@@ -222,7 +238,7 @@ UninitializedTensorMixin.char = lambda self: self._converted(cygrad.int8)  # typ
 class UninitializedParameter(UninitializedTensorMixin, Parameter):
     """A parameter whose shape is not known yet, see `cygrad.nn.LazyLinear`; `materialize` makes it a `Parameter`.
 
-    It can be moved, converted, copied and saved. Everything else raises ValueError, asking for its shape RuntimeError.
+    It can be converted, copied and pickled. Everything else raises ValueError, asking for its shape RuntimeError.
 
     Parameters
     ----------
@@ -235,7 +251,8 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
     cls_to_become = Parameter
 
     def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> UninitializedParameter:
-        return Tensor._make_subclass(cls, cygrad.empty(0, device=device, dtype=dtype), requires_grad)
+        made = Tensor._make_subclass(cls, cygrad.empty(0, device=device, dtype=dtype), requires_grad)
+        return _without_values(made, True)
 
 
 class UninitializedBuffer(UninitializedTensorMixin, Buffer):
@@ -258,7 +275,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Buffer):
     ) -> UninitializedBuffer:
         buffer = Tensor._make_subclass(cls, cygrad.empty(0, device=device, dtype=dtype), requires_grad)
         buffer.persistent = persistent
-        return buffer
+        return _without_values(buffer, True)
 
     def _converted(self, dtype: Any) -> UninitializedBuffer:
         return type(self)(self.requires_grad, None, dtype, self.persistent)

@@ -183,3 +183,34 @@ def cond(A: Tensor, p=None) -> Tensor:
     y = matrix(A, p, (-2, -1), False, None)
     z = matrix(where((info > 0)[..., None, None], inverse.new_zeros(()), inverse), p, (-2, -1), False, None)
     return where((info > 0), y.new_full((), inf), y * z)
+
+
+@composed("function")
+def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0):
+    """Norms over all dimensions but one.
+
+    Parameters
+    ----------
+    v : Tensor
+    pow : int
+        Order of the norm.
+    dim : int
+        The dimension that is kept; -1 for none.
+
+    Returns
+    -------
+    Tensor
+        Of as many dimensions, all of size 1 but `dim`; 0-d for `dim` -1.
+    """
+    if dim == -1:
+        return plain_norm(v, pow)
+    if not 0 <= dim < v.ndim:
+        raise IndexError(f"Dimension out of range (expected to be in range of [-1, {v.ndim - 1}], but got {dim})")
+    others = tuple(d for d in range(v.ndim) if d != dim)
+    return plain_norm(v, pow, others, True) if others else v.abs()
+
+
+@composed("function")
+def _weight_norm(v: Tensor, g: Tensor, dim: int = 0):
+    """``v`` with the lengths `g`: see `norm_except_dim`."""
+    return v * (g / norm_except_dim(v, 2, dim))

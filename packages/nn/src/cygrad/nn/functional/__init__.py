@@ -67,6 +67,16 @@ from cygrad.nn.functional.dropouts import (
     dropout3d,
     feature_alpha_dropout,
 )
+from cygrad.nn.functional.fractional import (
+    fractional_max_pool2d,
+    fractional_max_pool2d_with_indices,
+    fractional_max_pool3d,
+    fractional_max_pool3d_with_indices,
+)
+from cygrad.nn.functional.linear_classes import (
+    LinearCrossEntropyOptions,
+    linear_cross_entropy,
+)
 from cygrad.nn.functional.loss import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
@@ -152,6 +162,7 @@ from cygrad.nn.functional.vision import (
 )
 
 __all__ = [
+    "LinearCrossEntropyOptions",
     "adaptive_avg_pool1d",
     "adaptive_avg_pool2d",
     "adaptive_avg_pool3d",
@@ -193,6 +204,10 @@ __all__ = [
     "embedding_bag",
     "feature_alpha_dropout",
     "fold",
+    "fractional_max_pool2d",
+    "fractional_max_pool2d_with_indices",
+    "fractional_max_pool3d",
+    "fractional_max_pool3d_with_indices",
     "gaussian_nll_loss",
     "gelu",
     "glu",
@@ -214,6 +229,7 @@ __all__ = [
     "leaky_relu",
     "leaky_relu_",
     "linear",
+    "linear_cross_entropy",
     "local_response_norm",
     "log_softmax",
     "logsigmoid",
@@ -275,3 +291,9 @@ __all__ = [
     "upsample_bilinear",
     "upsample_nearest",
 ]
+
+
+def __getattr__(name: str) -> object:
+    from cygrad._absent import missing_attribute
+
+    raise missing_attribute(__name__, name)

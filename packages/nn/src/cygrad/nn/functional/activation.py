@@ -232,7 +232,8 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
-    return _row("celu", input, inplace, alpha)
+    result = _row("celu", input, inplace, alpha)
+    return result if inplace else _core.entitled(result, "CeluBackward0")
 
 
 def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
@@ -297,7 +298,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     if size % 2:
         raise RuntimeError(f"Halving dimension must be even, but dimension {dim} is size {size}")
     first, second = input.narrow(dim, 0, size // 2), input.narrow(dim, size // 2, size // 2)
-    return first * second.sigmoid()
+    return _core.entitled(first * second.sigmoid(), "GluBackward0")
 
 
 @autocasts("low")
@@ -335,7 +336,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
         raise RuntimeError(f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.dim()}")
     if input.dim() != 1 or weight.numel() != 1:
         weight = weight.view([weight.numel() if d == 1 else 1 for d in range(input.dim())])
-    return row_call("prelu", (input, weight))
+    return _core.entitled(row_call("prelu", (input, weight)), "PreluKernelBackward0")
 
 
 def rrelu(
@@ -373,11 +374,12 @@ def rrelu(
     if _core.innermost_level() is not None:      # how many are drawn must not depend on the example
         drawn = _core.room_to_draw(shares, "rrelu").uniform_(lower, upper)
         shares = cygrad.where(fall, drawn, shares)
-        return input.mul_(shares) if inplace else shares * input
+        return input.mul_(shares) if inplace else _core.entitled(shares * input, "RreluWithNoiseBackward0")
     # One double for each element that needs one, in row-major order: PyTorch's numbers from the same seed.
     drawn = empty(int(fall.sum()), dtype=float64).uniform_(lower, upper)
     shares[fall] = drawn.to(input.dtype)
-    return input.mul_(shares) if inplace else shares * input        # row-major, as the shares
+    # Row-major, as the shares.
+    return input.mul_(shares) if inplace else _core.entitled(shares * input, "RreluWithNoiseBackward0")
 
 
 def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:

@@ -8,7 +8,7 @@ from typing import Any
 import cygrad
 from cygrad import Tensor
 from cygrad.autograd import Function
-from cygrad.autograd._core import whole_batch, with_room
+from cygrad.autograd._core import entitled, whole_batch, with_room
 from cygrad.autograd.autocasting import autocasts
 from cygrad.autograd.function import once_differentiable
 from cygrad.nn.functional.checks import reduction_of, require_tensor
@@ -68,7 +68,7 @@ def ctc_loss(
     if any(n > lp.shape[0] or n < 0 for n in ins):
         raise RuntimeError(f"Expected input_lengths to have value at most {lp.shape[0]}, but got value {max(ins)}")
     labels = _labels(targets, outs, lp.shape[2])
-    losses = _Ctc.apply(lp, labels, ins, outs, blank, zero_infinity)
+    losses = entitled(_Ctc.apply(lp, labels, ins, outs, blank, zero_infinity), "CtcLossBackward0")
     if zero_infinity:
         losses = losses.masked_fill(losses == float("inf"), 0)
     if reduction == "mean":

@@ -8,6 +8,7 @@ from typing import Any
 import cygrad
 from cygrad import Tensor
 from cygrad.autograd import Function
+from cygrad.autograd._core import entitled
 from cygrad.autograd.autocasting import autocasts
 from cygrad.nn.functional.checks import require_tensor
 from cygrad.nn.functional.dropouts import dropout
@@ -16,6 +17,7 @@ from cygrad.nn.functional.products import linear
 __all__ = ["multi_head_attention_forward", "scaled_dot_product_attention"]
 
 BLOCK = 256  # queries at a time: scores of a block and all keys are in memory, never those of all queries
+_TITLE = "ScaledDotProductFlashAttentionForCpuBackward0"
 
 
 @autocasts("low")
@@ -72,9 +74,9 @@ def scaled_dot_product_attention(
         if attn_mask is not None:
             lead = cygrad.broadcast_shapes(lead, attn_mask.shape[:-2])
         query, key, value = (x.expand(*lead, *x.shape[-2:]) for x in (query, key, value))
-        return _Blocks.apply(query, key, value, attn_mask, is_causal, scale)
+        return entitled(_Blocks.apply(query, key, value, attn_mask, is_causal, scale), _TITLE)
     weights = _weights(query, key, attn_mask, 0 if is_causal else None, scale)
-    return (dropout(weights, dropout_p) if dropout_p else weights) @ value
+    return dropout(weights, dropout_p) @ value if dropout_p else entitled(weights @ value, _TITLE)
 
 
 def _check(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_causal: bool) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from cygrad import Tensor, channels_last, channels_last_3d
-from cygrad.autograd._core import deliver
+from cygrad.autograd._core import deliver, entitled
 
 
 def require_tensor(function: str, argument: str, value: Any) -> None:
@@ -38,8 +38,10 @@ def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str)
     return reduction
 
 
-def reduced(losses: Tensor, reduction: str) -> Tensor:
-    return losses.mean() if reduction == "mean" else losses.sum() if reduction == "sum" else losses
+def reduced(losses: Tensor, reduction: str, title: str | None = None) -> Tensor:
+    """The losses, reduced; `title` names the last node as PyTorch does, whose losses are one operation."""
+    result = losses.mean() if reduction == "mean" else losses.sum() if reduction == "sum" else losses
+    return result if title is None else entitled(result, title)
 
 
 def with_out(function: Callable[..., Tensor]) -> Callable[..., Tensor]:

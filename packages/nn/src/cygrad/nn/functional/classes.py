@@ -94,12 +94,13 @@ class _ClassTargets:
 
     def nll(self, log_probabilities: Tensor, reduction: str) -> Tensor:
         picked = log_probabilities.gather(self.dim, self.safe.unsqueeze(self.dim)).squeeze(self.dim)
+        title = "NllLossBackward0" if log_probabilities.dim() < 3 else "NllLoss2DBackward0"
         if self.weights is None:
-            return -reduced(picked, reduction)
+            return _core.entitled(-reduced(picked, reduction), title)
         losses = -picked * self.weights
         if self.keep is not None:
             losses = losses.masked_fill(~self.keep, 0)  # a weight of 0 does not cancel an infinite loss
-        return self.mean(losses) if reduction == "mean" else reduced(losses, reduction)
+        return _core.entitled(self.mean(losses) if reduction == "mean" else reduced(losses, reduction), title)
 
     def mean(self, losses: Tensor) -> Tensor:
         return losses.mean() if self.weights is None else losses.sum() / self.weights.sum()

@@ -65,10 +65,13 @@ def _by_parts(run: Callable[..., Tensor], x: Tensor, weight: Tensor, *numbers: t
     return cygrad.complex(real, run(x.real, weight.imag, *numbers) + run(x.imag, weight.real, *numbers))
 
 
-def _with_bias(result: Tensor, bias: Tensor | None, batched: bool, dims: int) -> Tensor:
+def _finished(result: Tensor, bias: Tensor | None, batched: bool, dims: int, input: Tensor) -> Tensor:
+    """The result with the bias, in the layout and the dimensions of the input."""
     if bias is not None:
         result = result + bias.view(-1, *(1,) * dims)
-    return result if batched else result.squeeze(0)
+    if not batched:
+        return formatted(result.squeeze(0), input)
+    return _core.entitled(formatted(result, input), "ConvolutionBackward0")
 
 
 def _conv(
@@ -90,7 +93,7 @@ def _conv(
         x, padding = _named_padding(x, weight, padding, stride, dilation, dims)
     padding = per_dimension("padding", padding, dims)
     result = _by_parts(_core.convolution, x, weight, (*stride, *padding, *dilation, groups))
-    return formatted(_with_bias(result, bias, batched, dims), input)
+    return _finished(result, bias, batched, dims, input)
 
 
 def _named_padding(
@@ -257,7 +260,7 @@ def _conv_transpose(
     if cropped:
         ends = [(-padding[i], kept[i] + padding[i] - sizes[i]) for i in reversed(range(dims))]
         result = cygrad.constant_pad_nd(result, tuple(width for pair in ends for width in pair), 0)
-    return formatted(_with_bias(result, bias, batched, dims), input)
+    return _finished(result, bias, batched, dims, input)
 
 
 @autocasts("low")
@@ -380,7 +383,7 @@ def unfold(input: Tensor, kernel_size: Sizes, dilation: Sizes = 1, padding: Size
             f"padding={padding}, calculated shape of the array of sliding blocks as {tuple(blocks)}, but its "
             "components must be at least one."
         )
-    result = _core.im2col(x, (*kernel, *stride, *padding, *dilation))
+    result = _core.entitled(_core.im2col(x, (*kernel, *stride, *padding, *dilation)), "Im2ColBackward0")
     return result if input.dim() == 4 else result.squeeze(0)
 
 
@@ -420,7 +423,7 @@ def fold(
     x = input if input.dim() == 3 else input.unsqueeze(0)
     kernel, dilation, padding, stride = _windows(kernel_size, dilation, padding, stride)
     sizes = per_dimension("output_size", output_size, 2)
-    result = _core.col2im(x, (*kernel, *stride, *padding, *dilation), sizes)
+    result = _core.entitled(_core.col2im(x, (*kernel, *stride, *padding, *dilation), sizes), "Col2ImBackward0")
     return result if input.dim() == 3 else result.squeeze(0)
 
 

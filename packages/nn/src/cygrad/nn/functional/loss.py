@@ -62,9 +62,11 @@ def _difference(input: Tensor, target: Tensor, name: str) -> Tensor:
     return input - target
 
 
-def _weighted(name: str, errors: Tensor, weight: Tensor | None, input: Tensor, reduction: str) -> Tensor:
+def _weighted(
+    name: str, errors: Tensor, weight: Tensor | None, input: Tensor, reduction: str, title: str | None
+) -> Tensor:
     if weight is None:
-        return reduced(errors, reduction)
+        return reduced(errors, reduction, title)
     require_tensor(name, "weight", weight)
     if weight.shape != input.shape:
         raise ValueError(f"{name}: the weight has shape {weight.shape}, the input {input.shape}: they must be equal")
@@ -103,7 +105,8 @@ def mse_loss(
     """
     reduction = reduction_of(size_average, reduce, reduction)
     _warn_of_broadcast("mse_loss", input, target)
-    return _weighted("mse_loss", _difference(input, target, "mse_loss").square(), weight, input, reduction)
+    squares = _difference(input, target, "mse_loss").square()
+    return _weighted("mse_loss", squares, weight, input, reduction, "MseLossBackward0")
 
 
 @autocasts("float32")
@@ -118,7 +121,7 @@ def l1_loss(
     """Return the mean of ``|input - target|``; arguments and errors are those of `mse_loss`."""
     reduction = reduction_of(size_average, reduce, reduction)
     _warn_of_broadcast("l1_loss", input, target)
-    return _weighted("l1_loss", _difference(input, target, "l1_loss").abs(), weight, input, reduction)
+    return _weighted("l1_loss", _difference(input, target, "l1_loss").abs(), weight, input, reduction, None)
 
 
 @autocasts("float32")
@@ -153,7 +156,7 @@ def smooth_l1_loss(
     if beta == 0:
         return reduced(_difference(input, target, "smooth_l1_loss").abs(), reduction)
     _check_floating("smooth_l1_loss", input, target)
-    return reduced(row_call("smooth_l1", (input, target), (beta,)), reduction)
+    return reduced(row_call("smooth_l1", (input, target), (beta,)), reduction, "SmoothL1LossBackward0")
 
 
 @autocasts("float32")
@@ -181,7 +184,8 @@ def huber_loss(
     if delta <= 0:
         raise RuntimeError(f"huber_loss does not support non-positive values for delta, got {delta}")
     _check_floating("huber_loss", input, target)
-    return _weighted("huber_loss", row_call("huber", (input, target), (delta,)), weight, input, reduction)
+    losses = row_call("huber", (input, target), (delta,))
+    return _weighted("huber_loss", losses, weight, input, reduction, "HuberLossBackward0")
 
 
 @autocasts("float32")
@@ -233,7 +237,8 @@ def binary_cross_entropy(
     else:
         losses = row_call("binary_cross_entropy", (input.permute(order), target.permute(order)))
         losses = losses.permute([order.index(d) for d in range(input.dim())])
-    return reduced(losses if weight is None else losses * weight.expand(losses.shape), reduction)
+    losses = losses if weight is None else losses * weight.expand(losses.shape)
+    return reduced(losses, reduction, "BinaryCrossEntropyBackward0")
 
 
 @autocasts("float32")
@@ -275,7 +280,8 @@ def binary_cross_entropy_with_logits(
         losses = row_call("binary_cross_entropy_with_logits", (input, target))
     else:
         losses = (1 - target) * input - ((pos_weight - 1) * target + 1) * logsigmoid(input)
-    return reduced(losses if weight is None else losses * weight, reduction)
+    losses = losses if weight is None else losses * weight
+    return reduced(losses, reduction, "BinaryCrossEntropyWithLogitsBackward0")
 
 
 @autocasts("float32")
@@ -335,7 +341,7 @@ def soft_margin_loss(
     require_tensor("soft_margin_loss", "input", input)
     require_tensor("soft_margin_loss", "target", target)
     reduction = reduction_of(size_average, reduce, reduction)
-    return reduced(-logsigmoid(target * input), reduction)
+    return reduced(-logsigmoid(target * input), reduction, "SoftMarginLossBackward0")
 
 
 @autocasts("float32")

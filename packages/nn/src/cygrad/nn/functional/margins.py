@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import cygrad
 from cygrad import Tensor
-from cygrad.autograd._core import whole_batch
+from cygrad.autograd._core import entitled, whole_batch
 from cygrad.autograd.autocasting import autocasts
 from cygrad.nn.functional.activation import logsigmoid
 from cygrad.nn.functional.checks import reduced, reduction_of, require_tensor
@@ -98,7 +98,7 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
     """
     require_tensor("pairwise_distance", "x1", x1)
     require_tensor("pairwise_distance", "x2", x2)
-    return (x1 - x2 + eps).norm(p, -1, keepdim=keepdim)
+    return entitled((x1 - x2 + eps).norm(p, -1, keepdim=keepdim), "NormBackward1")
 
 
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
@@ -129,7 +129,7 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     if not p >= 0:
         raise RuntimeError(f"pdist only supports non-negative p values, got {p}")
     rows = cygrad.triu_indices(input.shape[0], input.shape[0], 1)
-    return (input[rows[0]] - input[rows[1]]).norm(p, 1)
+    return entitled((input[rows[0]] - input[rows[1]]).norm(p, 1), "PdistBackward0")
 
 
 # ---- losses ------------------------------------------------------------------------------------------------------
@@ -310,7 +310,7 @@ def multi_margin_loss(
         lacks = lacks * weight[right]
     own = cygrad.zeros_like(scores, dtype=cygrad.bool, requires_grad=False).scatter(1, right, True)
     losses = lacks.masked_fill(own, 0).sum(1) / classes
-    return reduced(losses if input.dim() == 2 else losses.squeeze(0), reduction)
+    return reduced(losses if input.dim() == 2 else losses.squeeze(0), reduction, "MultiMarginLossBackward0")
 
 
 @autocasts("float32")
@@ -353,7 +353,7 @@ def multilabel_margin_loss(
     own = own.scatter_add(1, safe, used.to(cygrad.int64)) > 0
     lacks = (1 - scores.gather(1, safe).unsqueeze(2) + scores.unsqueeze(1)).clamp_min(0)
     losses = lacks.masked_fill(~used.unsqueeze(2) | own.unsqueeze(1), 0).sum((1, 2)) / classes
-    return reduced(losses if input.dim() == 2 else losses.squeeze(0), reduction)
+    return reduced(losses if input.dim() == 2 else losses.squeeze(0), reduction, "MultilabelMarginLossBackward0")
 
 
 def multilabel_soft_margin_loss(

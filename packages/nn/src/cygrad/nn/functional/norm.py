@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import cygrad
 from cygrad import Tensor
+from cygrad.autograd._core import entitled
 from cygrad.nn.functional.checks import require_tensor
 
 __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "rms_norm"]
@@ -111,13 +112,15 @@ def batch_norm(
     if not training:
         scale = (running_var + eps).rsqrt()
         scale = scale if weight is None else scale * weight
-        return _affine((x - running_mean.view(shape)) * scale.view(shape), None, bias, shape).to(input.dtype)
+        result = _affine((x - running_mean.view(shape)) * scale.view(shape), None, bias, shape).to(input.dtype)
+        return entitled(result, "NativeBatchNormBackward0")
     dims = [d for d in range(input.dim()) if d != 1]
     var, mean = cygrad.var_mean(x, dims, correction=0, keepdim=True)
     if count and (running_mean is not None or running_var is not None):
         _move(running_mean, mean, momentum)
         _move(running_var, var * (count / (count - 1)), momentum)
-    return _affine((x - mean) * (var + eps).rsqrt(), weight, bias, shape).to(input.dtype)
+    result = _affine((x - mean) * (var + eps).rsqrt(), weight, bias, shape).to(input.dtype)
+    return entitled(result, "NativeBatchNormBackward0")
 
 
 def _move(running: Tensor | None, value: Tensor, momentum: float) -> None:
@@ -156,7 +159,9 @@ def layer_norm(
     require_tensor("layer_norm", "input", input)
     dims = _last_dims("layer_norm", input, normalized_shape, weight, bias)
     _check_dtypes("layer_norm", input, weight, bias)
-    return _affine(_normal(_wide(input.contiguous()), dims, eps), weight, bias, tuple(normalized_shape)).to(input.dtype)
+    normal = _normal(_wide(input.contiguous()), dims, eps)
+    result = _affine(normal, weight, bias, tuple(normalized_shape)).to(input.dtype)
+    return entitled(result, "NativeLayerNormBackward0")
 
 
 def rms_norm(
@@ -262,7 +267,8 @@ def group_norm(
     _check_dtypes("group_norm", input, weight, bias)
     parts = _wide(_dense(input)).reshape(batch, num_groups, channels // num_groups, *place)
     normal = _normal(parts, range(2, parts.dim()), eps).reshape(input.shape)
-    return _affine(normal, weight, bias, [channels if d == 1 else 1 for d in range(input.dim())]).to(input.dtype)
+    shape = [channels if d == 1 else 1 for d in range(input.dim())]
+    return entitled(_affine(normal, weight, bias, shape).to(input.dtype), "NativeGroupNormBackward0")
 
 
 def instance_norm(
@@ -322,7 +328,8 @@ def instance_norm(
         _move(running_mean, mean.mean(0), momentum)
         _move(running_var, (var * (count / (count - 1))).mean(0), momentum)
     shape = [channels if d == 1 else 1 for d in range(input.dim())]
-    return _affine((x - mean) * (var + eps).rsqrt(), weight, bias, shape).to(input.dtype)
+    result = _affine((x - mean) * (var + eps).rsqrt(), weight, bias, shape).to(input.dtype)
+    return entitled(result, "ViewBackward0")  # PyTorch's is a batch norm, seen in the shape of the input
 
 
 def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:

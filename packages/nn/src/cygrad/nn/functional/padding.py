@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import cygrad
 from cygrad import Tensor
+from cygrad.autograd._core import entitled
 from cygrad.autograd.autocasting import autocasts
 from cygrad.nn.functional.checks import formatted
 
@@ -63,7 +64,12 @@ def _padded(input: Tensor, widths: tuple[int, ...], mode: str) -> Tensor:
         dim = input.dim() - 1 - i
         result = _padded_along(result, dim, widths[2 * i], widths[2 * i + 1], mode)
     result = result.clone() if result is input else result
-    return result if mode == "circular" else formatted(result, input)
+    if mode == "circular":
+        return result
+    return entitled(formatted(result, input), f"{_TITLES[mode]}Pad{len(widths) // 2}DBackward0")
+
+
+_TITLES = {"reflect": "Reflection", "replicate": "Replication"}
 
 
 _padded_in_float32 = autocasts("float32")(_padded)

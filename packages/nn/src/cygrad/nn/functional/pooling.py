@@ -112,6 +112,11 @@ def _picked(input: Tensor, index: Tensor, dims: int, empty_windows: bool = False
     return planes.gather(-1, at.masked_fill(empty, 0)).masked_fill(empty, float("-inf")).view(index.shape)
 
 
+def _titled(result: Tensor, name: str, dims: int) -> Tensor:
+    """`result`, whose node is named as PyTorch's, which pools sequences as images of one row."""
+    return _core.entitled(result, "SqueezeBackward1" if dims == 1 else f"{name}Backward0")
+
+
 # ---- sliding maxima ----------------------------------------------------------------------------------------------
 def _max_pool(
     dims: int,
@@ -137,7 +142,8 @@ def _max_pool(
     index = _core.max_pool_index(searched, _geometry(sizes, kernel, steps, padding, dilation))
     # Only the elements of a dilated window may all lie in the padding, which is at most half a window wide.
     sparse = any(d > 1 and p > 0 for d, p in zip(dilation, padding, strict=True))
-    return formatted(_picked(input, index, dims, sparse), input), formatted(index, input)
+    values = formatted(_picked(input, index, dims, sparse), input)
+    return _titled(values, f"MaxPool{dims}DWithIndices", dims), formatted(index, input)
 
 
 def max_pool1d_with_indices(
@@ -272,7 +278,7 @@ def _avg_pool(
     if not input.is_floating_point() and input.dtype != cygrad.int64:
         raise NotImplementedError(f"{name} is not implemented for {input.dtype}")
     means = _core.avg_pool(input, geometry)
-    return formatted(means, input) if dims == 2 else means
+    return _titled(formatted(means, input) if dims == 2 else means, f"AvgPool{dims}D", dims)
 
 
 def avg_pool1d(
@@ -413,7 +419,10 @@ def _adaptive_avg_pool(dims: int, input: Tensor, output_size: Sizes | Sequence[i
     if not input.is_floating_point():
         raise NotImplementedError(f"{name} is not implemented for {input.dtype}")
     means = _core.avg_pool(input, _geometry(sizes, adaptive=True))
-    return formatted(means, input) if dims == 2 else means
+    means = formatted(means, input) if dims == 2 else means
+    if dims > 1 and means.shape[-dims:].numel() == 1:
+        return _core.entitled(means, "MeanBackward1")  # which it is
+    return _titled(means, f"AdaptiveAvgPool{dims}D", dims)
 
 
 def adaptive_avg_pool1d(input: Tensor, output_size: Sizes) -> Tensor:
@@ -455,8 +464,10 @@ def _adaptive_max_pool(dims: int, input: Tensor, output_size: Sizes | Sequence[i
     if not input.is_floating_point():
         raise NotImplementedError(f"{name} is not implemented for {input.dtype}")
     index = _core.max_pool_index(input.detach(), _geometry(sizes, adaptive=True))
-    both = _picked(input, index, dims), index
-    return tuple(formatted(result, input) for result in both) if dims == 2 else both
+    values = _picked(input, index, dims)
+    if dims == 2:
+        values, index = formatted(values, input), formatted(index, input)
+    return _titled(values, f"AdaptiveMaxPool{dims}D", dims), index
 
 
 def adaptive_max_pool1d_with_indices(input: Tensor, output_size: Sizes, return_indices: bool = False) -> Both:

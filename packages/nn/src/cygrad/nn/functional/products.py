@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import cygrad
 from cygrad import Tensor
-from cygrad.autograd._core import _autocasts, deliver
+from cygrad.autograd._core import _autocasts, deliver, entitled
 from cygrad.nn.functional.checks import require_tensor
 
 __all__ = ["bilinear", "linear"]
@@ -45,8 +45,9 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
         raise RuntimeError("linear needs an input of at least one dimension, got a 0-d input")
     product = input.matmul(weight.t())
     if bias is None:
-        return product
-    return product + (bias.to(product.dtype) if _autocasts() else bias)
+        return product if dims < 3 else entitled(product, "UnsafeViewBackward0")
+    product = product + (bias.to(product.dtype) if _autocasts() else bias)
+    return entitled(product, "ViewBackward0" if dims == 1 else "AddBackward0")
 
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import cygrad
 from cygrad import Tensor
+from cygrad.autograd._core import entitled
 from cygrad.autograd.autocasting import autocasts
 from cygrad.nn.functional.checks import formatted, outside, require_tensor
 from cygrad.nn.functional.pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
@@ -87,8 +88,9 @@ def interpolate(
         result = result.round().clamp(0, 255)
     result = result.to(input.dtype)
     if dims == 3 and not input.is_contiguous() and input.is_contiguous(memory_format=cygrad.channels_last_3d):
-        return result.contiguous(memory_format=cygrad.channels_last_3d)
-    return formatted(result, input)
+        result = result.contiguous(memory_format=cygrad.channels_last_3d)
+    kind = "".join(word.capitalize() for word in mode.split("-"))
+    return entitled(formatted(result, input), f"Upsample{kind}{dims}D{'Aa' if antialias else ''}Backward0")
 
 
 def _check_mode(input: Tensor, mode: str, align_corners: bool | None, antialias: bool) -> None:
@@ -290,7 +292,8 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
         axis = axis if align else axis * (count - 1) / count
         axes.append(axis.view([-1 if d == i else 1 for d in range(dims)]).expand(sizes[2:]))
     base = cygrad.stack([*reversed(axes), cygrad.ones_like(axes[0])], -1)
-    return (base.reshape(1, -1, dims + 1) @ theta.mT).view(theta.shape[0], *sizes[2:], dims)
+    grid = (base.reshape(1, -1, dims + 1) @ theta.mT).view(theta.shape[0], *sizes[2:], dims)
+    return entitled(grid, "AffineGridGeneratorBackward0")
 
 
 @autocasts("float32")
@@ -343,10 +346,11 @@ def grid_sample(
     options = (padding_mode, align)
     places = [_unscaled(at, size, align) for at, size in zip(axes, input.shape[2:], strict=True)]
     if mode == "bicubic":
-        return _sampled_cubic(input, places, *options)
+        return entitled(_sampled_cubic(input, places, *options), "GridSampler2DBackward0")
     places = [_inside(at, size, *options) for at, size in zip(places, input.shape[2:], strict=True)]
     if mode == "nearest":
-        return _looked_up(input, [at.round() for at in places], padding_mode)
+        nearest = _looked_up(input, [at.round() for at in places], padding_mode)
+        return entitled(nearest, f"GridSampler{dims}DBackward0")
     result = 0
     low = [at.floor() for at in places]
     for corner in range(1 << dims):
@@ -356,7 +360,7 @@ def grid_sample(
             weight = weight * (at - floor if end else floor + 1 - at)
         found = _looked_up(input, [floor + end for floor, end in zip(low, ends, strict=True)], padding_mode)
         result = result + found * weight.unsqueeze(1)
-    return result
+    return entitled(result, f"GridSampler{dims}DBackward0")
 
 
 def _check_grid(input: Tensor, grid: Tensor, mode: str) -> int:

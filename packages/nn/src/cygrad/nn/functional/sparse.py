@@ -7,7 +7,7 @@ from typing import Any
 import cygrad
 from cygrad import Tensor
 from cygrad.autograd import Function
-from cygrad.autograd._core import whole_batch, with_room
+from cygrad.autograd._core import entitled, whole_batch, with_room
 from cygrad.nn.functional.checks import require_tensor
 
 __all__ = ["embedding", "embedding_bag", "one_hot"]
@@ -168,7 +168,8 @@ def embedding(
     flat = input.reshape(-1)
     if max_norm is not None:
         _renorm(weight, flat, max_norm, norm_type)
-    return _rows(weight, flat, padding, scale_grad_by_freq).view(*input.shape, weight.shape[1])
+    rows = _rows(weight, flat, padding, scale_grad_by_freq)
+    return entitled(rows.view(*input.shape, weight.shape[1]), "EmbeddingBackward0")
 
 
 def embedding_bag(
@@ -241,15 +242,13 @@ def embedding_bag(
         _renorm(weight, flat, max_norm, norm_type)
     rows = _rows(weight, flat, None, scale_grad_by_freq)
     if mode == "max":
-        return _largest(rows, owner, bags)
+        return entitled(_largest(rows, owner, bags), "EmbeddingBagBackward0")
     if rows.dtype in (cygrad.float16, cygrad.bfloat16):
         rows = rows.float()                  # sums of halves are rounded once
-    if factors is not None:
-        rows = rows * factors.unsqueeze(-1)
     sums = cygrad.zeros(bags, weight.shape[1], dtype=rows.dtype).index_add(0, owner, rows)
     if mode == "mean":
         sums = sums / owner.bincount(minlength=bags).clamp_min(1).unsqueeze(-1).to(sums.dtype)
-    return sums.to(weight.dtype)
+    return entitled(sums.to(weight.dtype), "EmbeddingBagBackward0")
 
 
 def _check_bags(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import cygrad
 from cygrad import Tensor
-from cygrad.autograd._core import whole_batch
+from cygrad.autograd._core import entitled, whole_batch
 from cygrad.autograd.autocasting import autocasts
 from cygrad.nn.functional.checks import formatted, per_dimension, require_tensor
 
@@ -52,7 +52,9 @@ def _max_unpool(
         )
     lead = input.shape[: input.dim() - dims]
     zeros = cygrad.zeros(*lead, places, dtype=input.dtype)
-    return formatted(zeros.scatter(-1, indices.flatten(-dims), input.flatten(-dims)).view(*lead, *sizes), input)
+    result = zeros.scatter(-1, indices.flatten(-dims), input.flatten(-dims)).view(*lead, *sizes)
+    title = "SqueezeBackward1" if dims == 1 else f"MaxUnpool{dims}DBackward0"
+    return entitled(formatted(result, input), title)
 
 
 def _unpooled(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cygrad import Tensor, contiguous_format
+from cygrad.autograd._core import entitled
 from cygrad.nn.functional.checks import formatted, require_tensor
 
 __all__ = ["channel_shuffle", "pixel_shuffle", "pixel_unshuffle"]
@@ -41,7 +42,8 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     n = len(batch)
     moved = parts.permute(*range(n + 1), n + 3, n + 1, n + 4, n + 2)
     moved = moved.clone(memory_format=contiguous_format)
-    return formatted(moved.view(*batch, channels // (r * r), height * r, width * r), input)
+    result = moved.view(*batch, channels // (r * r), height * r, width * r)
+    return entitled(formatted(result, input), "PixelShuffleBackward0")
 
 
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
@@ -75,7 +77,8 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     n = len(batch)
     moved = parts.permute(*range(n + 1), n + 2, n + 4, n + 1, n + 3)
     moved = moved.clone(memory_format=contiguous_format)
-    return formatted(moved.view(*batch, channels * r * r, height // r, width // r), input)
+    result = moved.view(*batch, channels * r * r, height // r, width // r)
+    return entitled(formatted(result, input), "PixelUnshuffleBackward0")
 
 
 def _factor(name: str, argument: str, input: Tensor, factor: int) -> int:
@@ -116,4 +119,4 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
             f"Number of channels must be divisible by groups. Got {channels} channels and {groups} groups."
         )
     parts = input.reshape(batch, groups, channels // groups, *place)
-    return formatted(parts.transpose(1, 2).reshape(input.shape), input)
+    return entitled(formatted(parts.transpose(1, 2).reshape(input.shape), input), "ChannelShuffleBackward0")

@@ -32,7 +32,7 @@ class Convertible:
                 module._apply(fn)
         for parameter in self._parameters.values():
             if is_lazy(parameter):
-                parameter.data = fn(parameter).data
+                parameter._become(fn(parameter))
             elif parameter is not None:
                 grad = parameter.grad
                 with cygrad.no_grad():

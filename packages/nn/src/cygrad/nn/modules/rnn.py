@@ -9,7 +9,7 @@ from typing import Any
 
 import cygrad
 from cygrad import Tensor
-from cygrad.autograd._core import _autocasts
+from cygrad.autograd._core import _autocasts, entitled
 from cygrad.autograd.autocasting import lowered
 from cygrad.nn import functional as F
 from cygrad.nn import init
@@ -20,6 +20,7 @@ from cygrad.nn.utils.rnn import PackedSequence
 __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "RNNCellBase"]
 
 GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
+_TITLES = {False: "StackBackward0", True: "CatBackward0"}  # of what joins the steps, or the directions
 State = Tensor | tuple[Tensor, Tensor]
 
 
@@ -144,7 +145,10 @@ class RNNBase(Module):
                 "dropout should be a number in range [0, 1] representing the probability of an element being zeroed, "
                 f"got {dropout!r}"
             )
-        for name, size in (("hidden_size", hidden_size), ("num_layers", num_layers)):
+        for name, value in (("bias", bias), ("batch_first", batch_first)):
+            if not isinstance(value, bool):
+                raise TypeError(f"{name} should be of type bool, got: {type(value).__name__}")
+        for name, size in (("input_size", input_size), ("hidden_size", hidden_size), ("num_layers", num_layers)):
             if not isinstance(size, int):
                 raise TypeError(f"{name} should be of type int, got: {type(size).__name__}")
             if size <= 0:
@@ -217,7 +221,8 @@ class RNNBase(Module):
             ("bidirectional", False),
         ):
             value = getattr(self, name)
-            text += "" if value == usual else f", {name}={value}"
+            same = value is usual if isinstance(usual, bool) else value == usual
+            text += "" if same else f", {name}={value}"
         return text
 
     # ---- running
@@ -246,7 +251,7 @@ class RNNBase(Module):
         if packed:
             output: Any = PackedSequence(data, *input[1:])
         else:
-            steps = data.view(len(counts), batch, -1)
+            steps = entitled(data.view(len(counts), batch, -1), _TITLES[bool(self.bidirectional)])
             output = steps.squeeze(1) if alone else steps.transpose(0, 1) if self.batch_first else steps
         back = input.unsorted_indices if packed else None
         if back is not None:
@@ -467,7 +472,7 @@ class RNNCellBase(Module):
 
     def extra_repr(self) -> str:
         text = f"{self.input_size}, {self.hidden_size}"
-        text += "" if self.bias else f", bias={self.bias}"
+        text += "" if self.bias is True else f", bias={self.bias}"
         kind = getattr(self, "nonlinearity", "tanh")
         return text if kind == "tanh" else text + f", nonlinearity={kind}"
 
