@@ -3,6 +3,7 @@
 import importlib
 import math
 
+import numpy as np
 import pytest
 
 
@@ -106,3 +107,42 @@ def test_torch_draws_the_same_numbers(torch, init, oracle, name, dtype):
         tolerance = 2e-6 if dtype == "float32" else 1e-14
         pairs = zip(ours.view(-1).tolist(), theirs.view(-1).tolist(), strict=True)
         assert max(abs(a - b) for a, b in pairs) < tolerance
+
+
+@pytest.mark.parametrize("name, args, shape", [
+    ("trunc_normal_", (), (3, 40)), ("trunc_normal_", (0.0, 1.0, -0.5, 3.0), (7,)),
+    ("trunc_normal_", (0.5, 2.0, 0.0, 1.0), (33,)),
+    ("trunc_normal_", (0.0, 0.1, -10.0, 10.0), (2, 2)), ("trunc_normal_", (5.0, 0.5, -1.0, 1.0), (20,)),
+    ("orthogonal_", (), (4, 4)), ("orthogonal_", (2.0,), (3, 5)), ("orthogonal_", (), (5, 3)),
+    ("orthogonal_", (), (4, 2, 3)),
+    ("orthogonal_", (), (0, 3)),
+])  # fmt: skip
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.filterwarnings("ignore:mean is more")
+def test_more_as_pytorch(torch, nn, oracle, name, args, shape, dtype):
+    found = []
+    for lib in (torch, oracle):
+        lib.manual_seed(4)
+        tensor = lib.nn.Parameter(lib.empty(*shape, dtype=getattr(lib, dtype)))
+        assert getattr(lib.nn.init, name)(tensor, *args) is tensor
+        found.append(tensor.detach().numpy())
+        found.append(lib.rand(2).numpy())
+    same = np.testing.assert_array_equal if name == "trunc_normal_" else np.testing.assert_allclose
+    same(found[0], found[2], **({} if name == "trunc_normal_" else {"rtol": 1e-4, "atol": 1e-6}))
+    np.testing.assert_array_equal(found[1], found[3])
+
+
+def test_orthogonal_rows(torch, nn):
+    w = nn.init.orthogonal_(torch.empty(3, 2, 4), gain=3.0).flatten(1)
+    assert torch.allclose(w @ w.T, 9 * torch.eye(3), atol=1e-4)
+    with pytest.raises(ValueError):
+        nn.init.orthogonal_(torch.empty(3))
+
+
+def test_old_names(torch, nn):
+    for name in ("uniform", "normal", "constant", "eye", "dirac", "xavier_uniform", "xavier_normal", "kaiming_uniform",
+                 "kaiming_normal", "orthogonal", "sparse"):  # fmt: skip
+        tensor = torch.empty(2, 2, 2) if name == "dirac" else torch.empty(2, 2)
+        args = (0.5,) if name in ("constant", "sparse") else ()
+        with pytest.warns(FutureWarning, match=f"nn.init.{name}_"):
+            assert getattr(nn.init, name)(tensor, *args) is tensor

@@ -6,8 +6,10 @@ Every function draws from the generator in PyTorch's order, so a seed gives PyTo
 from __future__ import annotations
 
 import math
+import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import cygrad
@@ -23,7 +25,9 @@ __all__ = [
     "kaiming_uniform_",
     "normal_",
     "ones_",
+    "orthogonal_",
     "sparse_",
+    "trunc_normal_",
     "uniform_",
     "xavier_normal_",
     "xavier_uniform_",
@@ -84,9 +88,31 @@ def _nothing_to_fill(tensor: Tensor) -> bool:
     return False
 
 
+_skips_turn = threading.Lock()
+_skips: int | None = None  # the thread that makes a module which is not to be filled
+
+
+@contextmanager
+def skipping() -> Iterator[None]:
+    """Have this thread's calls of the functions of this module do nothing, inside the ``with`` block."""
+    global _skips
+    with _skips_turn:
+        _skips = threading.get_ident()
+        try:
+            yield
+        finally:
+            _skips = None
+
+
+def _skipped() -> bool:
+    return _skips is not None and _skips == threading.get_ident()
+
+
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
     """Fill with numbers drawn uniformly from [`a`, `b`), and return the tensor."""
     require_tensor("uniform_", "tensor", tensor)
+    if _skipped():
+        return tensor
     with cygrad.no_grad():
         return tensor.uniform_(a, b, generator=generator)
 
@@ -94,6 +120,8 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = No
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
     """Fill with numbers from the normal distribution of that mean and standard deviation, and return the tensor."""
     require_tensor("normal_", "tensor", tensor)
+    if _skipped():
+        return tensor
     with cygrad.no_grad():
         return tensor.normal_(mean, std, generator=generator)
 
@@ -101,6 +129,8 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any 
 def constant_(tensor: Tensor, val: float) -> Tensor:
     """Fill with one number, and return the tensor."""
     require_tensor("constant_", "tensor", tensor)
+    if _skipped():
+        return tensor
     with cygrad.no_grad():
         return tensor.fill_(val)
 
@@ -220,6 +250,101 @@ def kaiming_normal_(
     return normal_(tensor, 0, calculate_gain(nonlinearity, a) / math.sqrt(_fan(tensor, mode)), generator)
 
 
+def trunc_normal_(
+    tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Any = None
+) -> Tensor:
+    """Fill with numbers of the normal distribution of that mean and standard deviation, between `a` and `b`.
+
+    By rejection: of normal numbers where most lie between the bounds, else of uniform ones.
+
+    Parameters
+    ----------
+    tensor : Tensor
+        Floating point.
+    mean, std : float
+        Of the distribution that is cut off.
+    a, b : float
+        Smallest and largest value.
+    generator : Generator, optional
+        Where the numbers come from.
+
+    Returns
+    -------
+    Tensor
+        The same.
+    """
+    require_tensor("trunc_normal_", "tensor", tensor)
+    if mean < a - 2 * std or mean > b + 2 * std:
+        warnings.warn(
+            "mean is more than 2 std from [a, b] in nn.init.trunc_normal_: they are in a tail of the distribution",
+            stacklevel=2,
+        )
+    if _skipped():
+        return tensor
+    below_a, below_b = (math.erf((bound - mean) / (std * math.sqrt(2.0))) / 2 for bound in (a, b))
+    with cygrad.no_grad():
+        if below_b - below_a > 0.3:
+            return _rejected_normal(tensor, mean, std, a, b, generator)
+        return _rejected_uniform(tensor, mean, std, a, b, generator)
+
+
+def _rejected_normal(tensor: Tensor, mean: float, std: float, a: float, b: float, generator: Any) -> Tensor:
+    low, high = (cygrad.tensor(bound, dtype=tensor.dtype) for bound in (a, b))  # as the dtype has them
+    tensor.normal_(mean, std, generator=generator)
+    while (outside := (tensor < low) | (tensor > high)).any():
+        again = cygrad.empty_like(tensor, requires_grad=False).normal_(mean, std, generator=generator)
+        tensor.copy_(cygrad.where(outside, again, tensor))
+    return tensor
+
+
+def _rejected_uniform(tensor: Tensor, mean: float, std: float, a: float, b: float, generator: Any) -> Tensor:
+    """A uniform number is kept with the probability density at it, relative to the highest between the bounds."""
+    highest = -0.5 * ((max(a, min(mean, b)) - mean) / std) ** 2
+    pending = None
+    while pending is None or pending.any():
+        drawn = cygrad.empty_like(tensor, requires_grad=False).uniform_(a, b, generator=generator)
+        tensor.copy_(drawn if pending is None else cygrad.where(pending, drawn, tensor))
+        density = drawn.sub_(mean).div_(std).pow_(2).mul_(-0.5).sub_(highest)
+        refused = cygrad.empty_like(density).uniform_(generator=generator).log_() > density
+        pending = refused if pending is None else pending & refused
+    return tensor
+
+
+def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
+    """Fill with `gain` times an orthogonal matrix, drawn uniformly; return the tensor.
+
+    Saxe et al., "Exact solutions to the nonlinear dynamics of learning in deep linear neural networks" (2013).
+
+    Parameters
+    ----------
+    tensor : Tensor
+        Two dimensions or more; those behind the first count as one. Its rows are orthogonal, or its columns if there
+        are fewer.
+    gain : float
+        Factor of all elements.
+    generator : Generator, optional
+        Where the numbers come from.
+
+    Raises
+    ------
+    ValueError
+        If it has fewer dimensions.
+    """
+    require_tensor("orthogonal_", "tensor", tensor)
+    if tensor.dim() < 2:
+        raise ValueError(f"Only tensors with 2 or more dimensions are supported, got {tensor.dim()}")
+    if tensor.numel() == 0 or _skipped():
+        return tensor
+    rows = tensor.size(0)
+    with cygrad.no_grad():
+        drawn = tensor.detach().new_empty((rows, tensor.numel() // rows)).normal_(0, 1, generator=generator)
+        wide = drawn.size(0) < drawn.size(1)
+        q, r = cygrad.linalg.qr(drawn.t() if wide else drawn)
+        q = q * r.diagonal().sign()  # so that q is uniform: the signs of r are LAPACK's choice
+        tensor.copy_((q.t() if wide else q).reshape(tensor.shape)).mul_(gain)
+    return tensor
+
+
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
     """Fill a matrix with normal numbers and set a fraction `sparsity` of every column to zero; return the matrix.
 
@@ -235,3 +360,31 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
         for column in range(columns):
             tensor[cygrad.randperm(rows)[:zeros], column] = 0
     return tensor
+
+
+def _deprecated(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function under the name that it had before it said that it writes in place."""
+    new, old = function.__name__, function.__name__[:-1]
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        warnings.warn(
+            f"`nn.init.{old}` is now deprecated in favor of `nn.init.{new}`.", FutureWarning, stacklevel=2
+        )
+        return function(*args, **kwargs)
+
+    call.__name__ = call.__qualname__ = old
+    call.__doc__ = f"Deprecated name of `{new}`."
+    return call
+
+
+uniform = _deprecated(uniform_)
+normal = _deprecated(normal_)
+constant = _deprecated(constant_)
+eye = _deprecated(eye_)
+dirac = _deprecated(dirac_)
+xavier_uniform = _deprecated(xavier_uniform_)
+xavier_normal = _deprecated(xavier_normal_)
+kaiming_uniform = _deprecated(kaiming_uniform_)
+kaiming_normal = _deprecated(kaiming_normal_)
+orthogonal = _deprecated(orthogonal_)
+sparse = _deprecated(sparse_)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import math
+import warnings
+from typing import Any
+
 from cygrad import Tensor
 from cygrad.nn import functional as F
 from cygrad.nn.functional.checks import reduction_of
+from cygrad.nn.modules.linear import Linear
 from cygrad.nn.modules.module import Module
 
 __all__ = [
@@ -16,8 +21,10 @@ __all__ = [
     "HuberLoss",
     "KLDivLoss",
     "L1Loss",
+    "LinearCrossEntropyLoss",
     "MSELoss",
     "NLLLoss",
+    "NLLLoss2d",
     "PoissonNLLLoss",
     "SmoothL1Loss",
     "SoftMarginLoss",
@@ -171,6 +178,11 @@ class HuberLoss(_Loss):
         Where the line begins.
     reduction : str
         ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Raises
+    ------
+    TypeError
+        If `delta` is no number.
     """
 
     def __init__(
@@ -179,6 +191,8 @@ class HuberLoss(_Loss):
         delta: float = 1.0,
     ) -> None:
         super().__init__(reduction=reduction)
+        if not isinstance(delta, (int, float)):
+            raise TypeError(f"delta must be a float or int, got: {type(delta)}")
         self.delta = delta
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
@@ -254,9 +268,9 @@ class PoissonNLLLoss(_Loss):
         self.full = full
         self.eps = eps
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+    def forward(self, log_input: Tensor, target: Tensor) -> Tensor:
         return F.poisson_nll_loss(
-            input,
+            log_input,
             target,
             log_input=self.log_input,
             full=self.full,
@@ -406,4 +420,99 @@ class CTCLoss(_Loss):
     def forward(self, log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor) -> Tensor:
         return F.ctc_loss(
             log_probs, targets, input_lengths, target_lengths, self.blank, self.reduction, self.zero_infinity
+        )
+
+
+class NLLLoss2d(NLLLoss):
+    """Deprecated name of `NLLLoss`."""
+
+    def __init__(
+        self,
+        weight: Tensor | None = None,
+        size_average: bool | None = None,
+        ignore_index: int = -100,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        warnings.warn("`NLLLoss2d` has been deprecated: use `NLLLoss`, which is the same", FutureWarning, stacklevel=2)
+        super().__init__(weight, size_average, ignore_index, reduce, reduction)
+
+
+class LinearCrossEntropyLoss(_WeightedLoss):
+    """A linear layer and the cross entropy of its results, see `cygrad.nn.functional.linear_cross_entropy`.
+
+    Parameters
+    ----------
+    in_features : int
+        Size of the last dimension of the input.
+    num_classes : int
+        Number of classes, C.
+    out_features : tuple of int
+        Further dimensions d1, ...: the scores have the shape (N, C, d1, ...).
+    bias : bool, default False
+        Whether the layer has a bias.
+    device, dtype : optional
+        Of its parameters.
+    reduction, weight, ignore_index, label_smoothing, options
+        See there.
+
+    Attributes
+    ----------
+    linear : Linear
+        The layer, of ``C * d1 * ...`` results.
+
+    Raises
+    ------
+    RuntimeError
+        If `weight` or `label_smoothing` do not fit.
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        num_classes: int,
+        *,
+        out_features: tuple[int, ...] = (),
+        bias: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+        reduction: str = "mean",
+        weight: Tensor | None = None,
+        ignore_index: int | None = None,
+        label_smoothing: float = 0.0,
+        options: F.LinearCrossEntropyOptions | None = None,
+    ) -> None:
+        if weight is not None and tuple(weight.shape) != (num_classes,):
+            raise RuntimeError(f"expected weight shape to be {(num_classes,)}, got {tuple(weight.shape)}")
+        if not 0 <= label_smoothing <= 1:
+            raise RuntimeError(f"expected label_smoothing to be in range [0, 1], got {label_smoothing}")
+        super().__init__(weight, None, None, reduction)
+        self.num_classes = num_classes
+        self.out_features = out_features
+        self.ignore_index = ignore_index
+        self.label_smoothing = label_smoothing
+        rows = math.prod(out_features, start=num_classes)
+        self.linear = Linear(in_features, rows, bias=bias, device=device, dtype=dtype)
+        self.options = options
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        scores = (self.num_classes, *self.out_features)
+        weight, bias = self.linear.weight, self.linear.bias
+        return F.linear_cross_entropy(
+            input,
+            weight.reshape(*scores, weight.shape[-1]),
+            target,
+            linear_bias=None if bias is None else bias.reshape(scores),
+            weight=self.weight,
+            reduction=self.reduction,
+            ignore_index=self.ignore_index,
+            label_smoothing=self.label_smoothing,
+            options=self.options,
+        )
+
+    def extra_repr(self) -> str:
+        return (
+            f"in_features={self.linear.in_features}, num_classes={self.num_classes}, out_features={self.out_features}, "
+            f"bias={self.linear.bias is not None}, reduction={self.reduction}, ignore_index={self.ignore_index}, "
+            f"label_smoothing={self.label_smoothing}, options={self.options}"
         )

@@ -19,6 +19,8 @@ __all__ = [
     "AvgPool1d",
     "AvgPool2d",
     "AvgPool3d",
+    "FractionalMaxPool2d",
+    "FractionalMaxPool3d",
     "LPPool1d",
     "LPPool2d",
     "LPPool3d",
@@ -309,5 +311,73 @@ class AdaptiveMaxPool2d(_AdaptiveMaxPool):
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPool):
     """Largest elements of so many windows of volumes; see `AdaptiveAvgPool2d`."""
+
+    _dims = 3
+
+
+class _FractionalMaxPool(Module):
+    _dims: int
+    _random_samples: Tensor | None
+
+    def __init__(
+        self,
+        kernel_size: Sizes,
+        output_size: Sizes | None = None,
+        output_ratio: float | Sequence[float] | None = None,
+        return_indices: bool = False,
+        _random_samples: Tensor | None = None,
+    ) -> None:
+        super().__init__()
+        dims, name = self._dims, type(self).__name__
+        self.kernel_size = per_dimension("kernel_size", kernel_size, dims)
+        if min(self.kernel_size) <= 0:
+            raise ValueError(f"kernel_size must be greater than 0, but got {kernel_size}")
+        self.return_indices = return_indices
+        self.register_buffer("_random_samples", _random_samples)
+        if (output_size is None) == (output_ratio is None):
+            raise ValueError(
+                f"{name} requires specifying either an output size, or a pooling ratio"
+                if output_size is None
+                else "only one of output_size and output_ratio may be specified"
+            )
+        self.output_size = None if output_size is None else per_dimension("output_size", output_size, dims)
+        if isinstance(output_ratio, (int, float)):
+            output_ratio = (output_ratio,) * dims
+        self.output_ratio = None if output_ratio is None else tuple(output_ratio)
+        if self.output_ratio is not None and not all(0 < ratio < 1 for ratio in self.output_ratio):
+            raise ValueError(f"output_ratio must be between 0 and 1 (got {self.output_ratio})")
+
+    def forward(self, input: Tensor) -> Tensor | tuple[Tensor, Tensor]:
+        pool = F.fractional_max_pool2d if self._dims == 2 else F.fractional_max_pool3d
+        return pool(
+            input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices, self._random_samples
+        )
+
+
+class FractionalMaxPool2d(_FractionalMaxPool):
+    """Largest elements of windows of images at random distances, see `cygrad.nn.functional.fractional_max_pool2d`.
+
+    Parameters
+    ----------
+    kernel_size : int or pair of int
+        Of the windows.
+    output_size : int or pair of int, optional
+        Sizes of the result.
+    output_ratio : float or pair of float, optional
+        They as parts of those of the input; one of the two is given.
+    return_indices : bool
+        Return the places of the maxima as well.
+
+    Raises
+    ------
+    ValueError
+        If both or none of size and ratio are given, a ratio is not between 0 and 1, or a window is empty.
+    """
+
+    _dims = 2
+
+
+class FractionalMaxPool3d(_FractionalMaxPool):
+    """Largest elements of windows of volumes at random distances; see `FractionalMaxPool2d`."""
 
     _dims = 3

@@ -32,7 +32,7 @@ class _Table(Module):
         if padding_idx is not None:
             if not -size[0] <= padding_idx < size[0]:
                 raise AssertionError(f"Padding_idx must be within num_embeddings, {size[0]}, got {padding_idx}")
-            padding_idx += size[0] if padding_idx < 0 else 0
+            padding_idx = padding_idx + size[0] if padding_idx < 0 else padding_idx
         self.padding_idx = padding_idx
         if weight is None:
             self.weight = Parameter(cygrad.empty(size, device=device, dtype=dtype), requires_grad=not freeze)
@@ -221,10 +221,10 @@ class EmbeddingBag(_Table):
     def extra_repr(self) -> str:
         text = f"{self.num_embeddings}, {self.embedding_dim}"
         if self.max_norm is not None:
-            text += f", max_norm={self.max_norm}"
+            text += f", max_norm={self.max_norm!r}"
         if self.norm_type != 2:
-            text += f", norm_type={self.norm_type}"
+            text += f", norm_type={self.norm_type!r}"
         if self.scale_grad_by_freq is not False:
-            text += f", scale_grad_by_freq={self.scale_grad_by_freq}"
+            text += f", scale_grad_by_freq={self.scale_grad_by_freq!r}"
         text += f", mode={self.mode!r}"
         return text if self.padding_idx is None else text + f", padding_idx={self.padding_idx}"

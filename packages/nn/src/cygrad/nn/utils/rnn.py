@@ -70,9 +70,17 @@ class PackedSequence(_Packed):
         data = self.data.to(*args, **kwargs)
         return self if data is self.data else type(self)(data, *self[1:])
 
-    def cpu(self) -> PackedSequence:
+    def cpu(self, *args: Any, **kwargs: Any) -> PackedSequence:
         """The same on the CPU."""
-        return self.to("cpu")
+        return self.to(*args, device="cpu", **kwargs)
+
+    def cuda(self, *args: Any, **kwargs: Any) -> PackedSequence:
+        """Raises RuntimeError: there is no such device."""
+        return self.to(*args, device="cuda", **kwargs)
+
+    def pin_memory(self) -> PackedSequence:
+        """The same with data in page-locked memory, which only matters to devices: itself."""
+        return self
 
     def double(self) -> PackedSequence:
         """The same with data of float64."""
@@ -93,6 +101,18 @@ class PackedSequence(_Packed):
     def int(self) -> PackedSequence:
         """The same with data of int32."""
         return self.to(dtype=cygrad.int32)
+
+    def short(self) -> PackedSequence:
+        """The same with data of int16."""
+        return self.to(dtype=cygrad.int16)
+
+    def char(self) -> PackedSequence:
+        """The same with data of int8."""
+        return self.to(dtype=cygrad.int8)
+
+    def byte(self) -> PackedSequence:
+        """The same with data of uint8."""
+        return self.to(dtype=cygrad.uint8)
 
     @property
     def is_cuda(self) -> bool:
