@@ -33,7 +33,7 @@ globals().update(_dtypes)               # float32, int64 and so on, with their a
 
 newaxis = None
 
-_sys.meta_path.append(_MissingPart)
+_sys.meta_path += [_later.AbsentPart, _MissingPart]
 
 
 def __getattr__(name):
@@ -55,6 +55,8 @@ def __getattr__(name):
         return getattr(__getattr__("serialization"), name)
     if name in _later.FROM_SETTINGS:
         return getattr(__getattr__("settings"), name)
+    if name in _later.FROM_TYPES:
+        return getattr(__getattr__("tensortypes"), name)
     if name in _later.FROM_AUTOCAST:
         from .amp import autocast_mode
 
@@ -72,10 +74,8 @@ def __getattr__(name):
         from .func import vmap
 
         return vmap
-    if name in ("complex32", "chalf"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}: complex32 is not supported, complex64 is")
     if name == "__version__":
         from importlib.metadata import version
 
         return version("cygrad-autograd")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise _later.missing_attribute(__name__, name)

@@ -54,6 +54,9 @@ from .random import initial_seed as initial_seed
 from .random import seed as seed
 from .random import set_rng_state as set_rng_state
 from .settings import *
+from .tensortypes import is_storage as is_storage
+from .tensortypes import tensortype
+from .tensortypes import typename as typename
 
 __version__: str
 
@@ -86,3 +89,14 @@ complex64: dtype
 cfloat: dtype
 complex128: dtype
 cdouble: dtype
+
+BFloat16Tensor: tensortype
+BoolTensor: tensortype
+ByteTensor: tensortype
+CharTensor: tensortype
+DoubleTensor: tensortype
+FloatTensor: tensortype
+HalfTensor: tensortype
+IntTensor: tensortype
+LongTensor: tensortype
+ShortTensor: tensortype

@@ -2,7 +2,8 @@
 
 MODULES = frozenset((
     "accelerator", "amp", "array_api", "backends", "compiler", "cpu", "cuda", "fft", "func", "linalg", "mps",
-    "return_types", "settings", "signal", "special", "testing", "version", "xpu"))
+    "return_types", "settings", "signal", "special", "tensortypes", "testing", "version",
+    "xpu"))
 
 # Functions of nn that PyTorch has at its top too.
 FROM_NN = frozenset((
@@ -22,6 +23,10 @@ FROM_SETTINGS = frozenset((
     "is_warn_always_enabled", "set_default_device", "set_default_tensor_type", "set_deterministic_debug_mode",
     "set_float32_matmul_precision", "set_flush_denormal", "set_num_interop_threads", "set_warn_always",
     "use_deterministic_algorithms"))
+
+FROM_TYPES = frozenset((
+    "BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor", "HalfTensor",
+    "IntTensor", "LongTensor", "ShortTensor", "is_storage", "typename"))
 
 FROM_AUTOCAST = frozenset((
     "autocast", "autocast_decrement_nesting", "autocast_increment_nesting", "clear_autocast_cache",
@@ -53,3 +58,26 @@ def in_place(name):
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"See `Tensor.{name}`."
     return function
+
+
+class AbsentPart:
+    """A finder of modules that finds none, but says why one that PyTorch has is not here, if that is the intention."""
+
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name.startswith("cygrad."):
+            from ._absent import why
+
+            reason = why(name.partition(".")[2])
+            if reason:
+                # Without the name of the module: ``from cygrad import NAME`` would drop the message.
+                raise ModuleNotFoundError(reason)
+
+
+def missing_attribute(module, name):
+    """The AttributeError for a name that a module has not; with the reason, if PyTorch's has it."""
+    from ._absent import why
+
+    text = f"module {module!r} has no attribute {name!r}"
+    reason = why(f"{module}.{name}".partition(".")[2])
+    return AttributeError(f"{text}: {reason}" if reason else text)

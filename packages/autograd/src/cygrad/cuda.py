@@ -139,3 +139,9 @@ def get_device_properties(device: object = None) -> object:
 def synchronize(device: object = None) -> None:
     """Raises RuntimeError: there is no device to wait for."""
     _none()
+
+
+def __getattr__(name: str) -> object:
+    from ._later import missing_attribute
+
+    raise missing_attribute(__name__, name)

@@ -26,4 +26,6 @@ def __getattr__(name: str) -> object:
         from importlib import import_module
 
         return import_module("cygrad.nn.training")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from cygrad._later import missing_attribute
+
+    raise missing_attribute(__name__, name)

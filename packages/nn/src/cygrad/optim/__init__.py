@@ -33,3 +33,9 @@ __all__ = [
     "lr_scheduler",
     "swa_utils",
 ]
+
+
+def __getattr__(name: str) -> object:
+    from cygrad._later import missing_attribute
+
+    raise missing_attribute(__name__, name)

@@ -47,6 +47,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    from cygrad._absent import missing_attribute
+    from cygrad._later import missing_attribute
 
     raise missing_attribute(__name__, name)

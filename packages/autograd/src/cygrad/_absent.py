@@ -1,0 +1,79 @@
+"""What PyTorch has and cygrad, on purpose, has not: why, and what to use instead.
+
+The names are those below ``cygrad``; the last word stands for everything below a module, too. Asked for only when a
+name is not found.
+"""
+
+NO_COMPILER = "there is no compiler: functions and modules run as they are, so the call can be left out"
+NO_SPARSE = "tensors are dense here; SciPy's sparse arrays take and give NumPy arrays, which share memory with tensors"
+NO_QUANTIZED = "there are no quantized tensors; int8 and uint8 are ordinary dtypes"
+ONE_PROCESS = "training runs in one process here; utils.data.DataLoader has worker processes"
+ONLY_CPU = "computations run on the CPU here; cuda.is_available() says so, and device('cpu') is the only device"
+NO_SYMBOLS = "operations run at once, so there are neither graphs to rewrite nor symbolic sizes"
+NOT_HERE = "there is no such part here"
+
+_REASONS = {
+    NO_COMPILER: "compile compiler jit jit_utils export package library classes ops",
+    NO_SPARSE: (
+        "sparse sparse_coo sparse_csr sparse_csc sparse_bsr sparse_bsc sparse_coo_tensor sparse_csr_tensor "
+        "sparse_csc_tensor sparse_bsr_tensor sparse_bsc_tensor sparse_compressed_tensor resize_as_sparse_ hspmm spmm "
+        "smm saddmm sspaddmm dsmm hsmm"
+    ),
+    NO_QUANTIZED: (
+        "quantization ao qint8 qint32 quint8 quint4x2 quint2x4 qscheme per_tensor_affine per_tensor_symmetric "
+        "per_channel_affine per_channel_symmetric per_channel_affine_float_qparams quantize_per_tensor "
+        "quantize_per_tensor_dynamic quantize_per_channel dequantize fake_quantize_per_tensor_affine "
+        "fake_quantize_per_channel_affine nn.quantized nn.quantizable nn.qat nn.intrinsic"
+    ),
+    ONE_PROCESS: "distributed nn.parallel nn.DataParallel futures fork wait",
+    ONLY_CPU: "xpu mps mtia accelerator Stream Event cuda.Stream cuda.Event backends.cudnn backends.cuda backends.mps",
+    NO_SYMBOLS: (
+        "fx SymInt SymFloat SymBool sym_int sym_float sym_max sym_min sym_not sym_sqrt sym_sum sym_ite cond while_loop"
+    ),
+}
+
+ABSENT = {name: reason for reason, names in _REASONS.items() for name in names.split()} | {
+    "complex32": "complex32 is not supported, complex64 is",
+    "chalf": "complex32 is not supported, complex64 is",
+    "distributions": "there are no probability distributions; scipy.stats has them, and tensors are drawn by normal_, "
+    "bernoulli, multinomial and the other functions of random numbers",
+    "hub": "nothing is downloaded here; load() reads PyTorch's checkpoints, utils.safetensors others'",
+    "masked": "masked tensors are not here; where(), masked_fill() and the nan... reductions do most of their work",
+    "nested": "nested tensors are not here; nn.utils.rnn pads and packs sequences of several lengths",
+    "jagged": "nested tensors are not here; nn.utils.rnn pads and packs sequences of several lengths",
+    "onnx": "models are not exported; save() writes checkpoints that PyTorch reads, whose exporters take them",
+    "profiler": "Python's own profilers see cygrad's calls; cygrad.tools has what is particular to tensors",
+    "overrides": "the protocol __torch_function__ is not here: functions take tensors and their subclasses",
+    "monitor": NOT_HERE,
+    "nn.Container": "it is deprecated: subclass nn.Module",
+    "nn.CrossMapLRN2d": "it is replaced by nn.LocalResponseNorm",
+    "nn.SyncBatchNorm": "training runs in one process here: use nn.BatchNorm1d, 2d or 3d",
+    "nn.functional.grouped_mm": "it is for devices of other kinds; bmm and einsum multiply batches of matrices",
+    "nn.functional.scaled_mm": "8-bit floating point is not here",
+    "nn.functional.scaled_grouped_mm": "8-bit floating point is not here",
+    "nn.functional.ScalingType": "8-bit floating point is not here",
+    "nn.functional.SwizzleType": "8-bit floating point is not here",
+    "nn.functional.native_channel_shuffle": "use nn.functional.channel_shuffle",
+    "nn.functional.conv_tbc": "use conv1d of x.permute(1, 2, 0), whose order is (N, C, T)",
+    "nn.utils.prune": "pruning is not here: multiply a weight by a mask in a parametrization (nn.utils.parametrize)",
+    "utils.cpp_extension": "extensions are compiled by their own build: see the .pxd files of cygrad.autograd",
+    "utils.mobile_optimizer": NO_COMPILER,
+    "utils.bottleneck": "Python's own profilers see cygrad's calls",
+    "symeig": "it was removed: use linalg.eigh",
+    "eig": "it was removed: use linalg.eig",
+    "lstsq": "it was removed: use linalg.lstsq",
+    "solve": "it was removed: use linalg.solve",
+    "matrix_rank": "it was removed: use linalg.matrix_rank",
+}
+for _name in ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu",
+    "float4_e2m1fn_x2"):
+    ABSENT[_name] = "8-bit floating point is not here; float16 and bfloat16 are the shortest"
+
+
+def why(path):
+    """The sentence about a name such as ``"nn.DataParallel"``, or ``""`` if there is none."""
+    while path:
+        if path in ABSENT:
+            return f"cygrad.{path} does not exist: {ABSENT[path]}"
+        path = path.rpartition(".")[0]
+    return ""
