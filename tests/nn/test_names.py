@@ -50,13 +50,16 @@ def test_what_is_absent_is_absent():
     """An entry of the table that came true goes."""
     from cygrad._absent import ABSENT
 
+    wrong = []
     for path in ABSENT:
         place, _, name = ("cygrad." + path).rpartition(".")
         try:
             module = importlib.import_module(place)
         except ModuleNotFoundError:
             continue
-        assert not hasattr(module, name), path
+        if hasattr(module, name):
+            wrong.append(path)
+    assert not wrong
 
 
 @pytest.mark.parametrize("path", ["jit", "compile", "distributed", "onnx", "sparse_coo_tensor", "quantization",

@@ -13,7 +13,7 @@ NO_SYMBOLS = "operations run at once, so there are neither graphs to rewrite nor
 NOT_HERE = "there is no such part here"
 
 _REASONS = {
-    NO_COMPILER: "compile compiler jit jit_utils export package library classes ops",
+    NO_COMPILER: "compile jit jit_utils export package library classes ops",
     NO_SPARSE: (
         "sparse sparse_coo sparse_csr sparse_csc sparse_bsr sparse_bsc sparse_coo_tensor sparse_csr_tensor "
         "sparse_csc_tensor sparse_bsr_tensor sparse_bsc_tensor sparse_compressed_tensor resize_as_sparse_ hspmm spmm "
@@ -22,11 +22,11 @@ _REASONS = {
     NO_QUANTIZED: (
         "quantization ao qint8 qint32 quint8 quint4x2 quint2x4 qscheme per_tensor_affine per_tensor_symmetric "
         "per_channel_affine per_channel_symmetric per_channel_affine_float_qparams quantize_per_tensor "
-        "quantize_per_tensor_dynamic quantize_per_channel dequantize fake_quantize_per_tensor_affine "
+        "quantize_per_tensor_dynamic quantize_per_channel fake_quantize_per_tensor_affine "
         "fake_quantize_per_channel_affine nn.quantized nn.quantizable nn.qat nn.intrinsic"
     ),
     ONE_PROCESS: "distributed nn.parallel nn.DataParallel futures fork wait",
-    ONLY_CPU: "xpu mps mtia accelerator Stream Event cuda.Stream cuda.Event backends.cudnn backends.cuda backends.mps",
+    ONLY_CPU: "mtia Stream Event cuda.Stream cuda.Event",
     NO_SYMBOLS: (
         "fx SymInt SymFloat SymBool sym_int sym_float sym_max sym_min sym_not sym_sqrt sym_sum sym_ite cond while_loop"
     ),

@@ -16,7 +16,10 @@ cdef inline int view_begin(Tensor y, Tensor x) except -1:
         y.creation = VIEW_INFERENCE if cyg_mode & MODE_INFERENCE else VIEW_NO_GRAD
     elif x.base is not None:
         y.creation = x.creation
-    return inherit(y, x) if x.flags & BATCHED else 0
+    if x.flags & BATCHED:
+        check_values(batch_of(x))
+        inherit(y, x)
+    return 0
 
 
 cdef Storage storage_root(Storage s):
