@@ -67,8 +67,8 @@ def code_lines(text):
 
 def test_the_product_is_small():
     """A few days of reading. An issue raises the cap by what it adds to the scope: operations and dtypes by 12,000,
-    forward mode, vmap, graph tools and strict mode by 6,000, layers, training and saving by 16,000: with all of PyTorch's
-    modules and their tools, its optimizers, loaders and file formats."""
+    forward mode, vmap, graph tools and strict mode by 6,000, layers, training and saving by 16,000: all
+    of PyTorch's modules and their tools, its optimizers, loaders and file formats."""
     assert sum(code_lines(p.read_text()) for p in [*sources(), *ROOT.glob("packages/*/src/**/*.pxi.in")]) < 54_000
 
 
