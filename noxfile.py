@@ -31,7 +31,8 @@ def demo(session):
     session.run("python", "packages/nn/examples/digits.py", *session.posargs)
 
 
-EXAMPLES = ("accumulation", "digits", "digits_cnn", "dqn", "gpt", "lstm", "minilm", "quantise", "side_by_side", "wgan_gp")
+EXAMPLES = (
+    "accumulation", "digits", "digits_cnn", "dqn", "gpt", "lstm", "minilm", "quantise", "side_by_side", "wgan_gp")
 
 
 @nox.session

@@ -14,7 +14,7 @@ MODULES = (
     "cygrad.autograd", "cygrad.autograd.forward_ad", "cygrad.autograd.functional", "cygrad.autograd.graph",
     "cygrad.func", "cygrad.nn", "cygrad.nn.functional", "cygrad.nn.init", "cygrad.nn.utils", "cygrad.optim",
     "cygrad.array_api", "cygrad.array_api.linalg", "cygrad.array_api.fft", "cygrad.tools.gradcheck",
-    "cygrad.tools.graph", "cygrad.tools.storage_picture",
+    "cygrad.tools.graph", "cygrad.tools.storage_picture", "cygrad.amp", "cygrad.amp.autocast_mode", "cygrad.nn.training",
 )
 # Objects whose methods are called: class -> ways to make one; tensors are drawn like arguments.
 OBJECTS = {
@@ -22,6 +22,7 @@ OBJECTS = {
     "cygrad.Generator": ("torch.Generator()",),
     "cygrad.UntypedStorage": ("a.untyped_storage()", "torch.UntypedStorage(5)", "torch.UntypedStorage()"),
     "cygrad.TypedStorage": ("a.storage()", "i.storage()"),
+    "cygrad.amp.GradScaler": ("torch.amp.GradScaler('cpu')",),
     "cygrad.Size": ("torch.Size([2, 3])", "torch.Size()"),
     "cygrad.device": ("torch.device('cpu')",),
     "cygrad.dtype": ("torch.float32",),
@@ -138,7 +139,8 @@ def functions(stub):
 
 def methods(stub):
     for path, receivers in OBJECTS.items():
-        kind = getattr(cygrad, path.rpartition(".")[2])
+        owner, _, name = path.rpartition(".")
+        kind = getattr(importlib.import_module(owner), name)
         if path not in ("cygrad.dtype",):
             yield Target(path, (), from_signature(kind))
         for name in sorted(dir(kind)):

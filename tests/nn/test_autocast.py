@@ -449,6 +449,30 @@ def test_functions_of_users(torch):
     assert x.grad.tolist() == [[3, 3], [3, 3]]
 
 
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_checkpoints_run_again_in_the_autocast_that_they_ran_in(torch, nn, reentrant):
+    import importlib
+
+    checkpoint = importlib.import_module(torch.__name__ + ".utils.checkpoint").checkpoint
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5), nn.Linear(8, 2))
+    x = torch.randn(3, 4, requires_grad=True)
+    found = []
+    for run in (model, lambda x: checkpoint(model, x, use_reentrant=reentrant)):
+        for outside in (True, False):
+            torch.manual_seed(1)
+            model.zero_grad()
+            with torch.autocast("cpu"):
+                loss = run(x).float().square().sum()
+                if not outside:
+                    loss.backward()
+            if outside:
+                loss.backward()
+            found.append(model[0].weight.grad.tolist())
+    assert found[0] == found[1] == found[2] == found[3]
+    assert not torch.is_autocast_enabled("cpu")
+
+
 def test_transforms(torch, beyond_pytorch):
     w = torch.randn(3, 3)
     with torch.autocast("cpu"):

@@ -296,6 +296,17 @@ def test_bad_options_change_nothing(torch, data, training, options, error, words
     assert run.weights() == before
 
 
+def test_bad_kinds(torch, data, training):
+    run = Setup(torch, data)
+    for model, optimizer, word in ((len, run.optimizer, "model"), (run.model, run.model, "optimizer")):
+        with pytest.raises(TypeError, match=f"argument '{word}' must be"):
+            training.fit(model, None, optimizer, run.loader, epochs=1)
+    with pytest.raises(TypeError, match="argument 'output' must be Tensor, not list"):
+        training.accuracy([1], torch.ones(1))
+    with pytest.raises(TypeError, match="argument 'model' must be Module"):
+        training.evaluate(3, None, run.loader)
+
+
 def test_loaders_without_batches(torch, nn, data, training):
     run = Setup(torch, data)
     run.loader = []

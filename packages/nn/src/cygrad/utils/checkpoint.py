@@ -53,18 +53,26 @@ def noop_context_fn():
     return contextlib.nullcontext(), contextlib.nullcontext()
 
 
-@contextlib.contextmanager
-def _random_state(state):
-    """The generator's state as it was in the forward pass; None leaves it alone."""
-    if state is None:
-        yield
-        return
-    before = cygrad.get_rng_state()
-    cygrad.set_rng_state(state)
-    try:
-        yield
-    finally:
-        cygrad.set_rng_state(before)
+class _State:
+    """What the function is run again with as in the forward pass: autocast and, where wanted, random numbers."""
+
+    def __init__(self, random):
+        self.random = cygrad.get_rng_state() if random else None
+        self.autocast = _core._autocast_state()
+
+    @contextlib.contextmanager
+    def restored(self):
+        autocast = _core._autocast_state()
+        random = None if self.random is None else cygrad.get_rng_state()
+        _core._set_autocast(*self.autocast)
+        if random is not None:
+            cygrad.set_rng_state(self.random)
+        try:
+            yield
+        finally:
+            _core._set_autocast(*autocast)
+            if random is not None:
+                cygrad.set_rng_state(random)
 
 
 # ---- the form without a backward pass inside the backward pass
@@ -193,7 +201,7 @@ class _KeepInputs(Function):
 
 def _without_reentry(function, args, kwargs, preserve, context_fn, compare, debug, early_stop):
     forward_context, again_context = context_fn()
-    state = cygrad.get_rng_state() if preserve else None
+    state = _State(preserve)
     places = [i for i, a in enumerate(args) if isinstance(a, cygrad.Tensor)]
     rest = [None if isinstance(a, cygrad.Tensor) else a for a in args]
     keeper = _KeepInputs.apply(cygrad.empty(0, requires_grad=True), *[args[i] for i in places]).grad_fn
@@ -205,7 +213,7 @@ def _without_reentry(function, args, kwargs, preserve, context_fn, compare, debu
         arguments = list(rest)
         for i, tensor in zip(places, frame.inputs.saved_tensors, strict=True):
             arguments[i] = tensor
-        with _random_state(state), again_context:
+        with state.restored(), again_context:
             function(*arguments, **kwargs)
 
     frame = _Frame(run_again, early_stop, compare, debug)
@@ -224,7 +232,7 @@ class CheckpointFunction(Function):
     def forward(ctx, function, preserve, *args):
         """Runs ``function(*args)`` and keeps the arguments."""
         ctx.function = function
-        ctx.state = cygrad.get_rng_state() if preserve else None
+        ctx.state = _State(preserve)
         ctx.places = [i for i, a in enumerate(args) if isinstance(a, cygrad.Tensor)]
         ctx.rest = [None if isinstance(a, cygrad.Tensor) else a for a in args]
         ctx.save_for_backward(*[args[i] for i in ctx.places])
@@ -242,7 +250,7 @@ class CheckpointFunction(Function):
         args = list(ctx.rest)
         for i, tensor in zip(ctx.places, ctx.saved_tensors, strict=True):
             args[i] = tensor.detach().requires_grad_(tensor.requires_grad)
-        with _random_state(ctx.state), enable_grad():
+        with ctx.state.restored(), enable_grad():
             outputs = ctx.function(*args)
         outputs = (outputs,) if isinstance(outputs, cygrad.Tensor) else outputs
         pairs = [(y, g) for y, g in zip(outputs, grads, strict=True)

@@ -11,9 +11,11 @@ from typing import Any
 
 import cygrad
 from cygrad import Tensor
+from cygrad.nn.modules import Module
 from cygrad.nn.training.logs import Bar, write_csv
 from cygrad.nn.training.state import Checkpoint, generators_of, random_states, set_random_states
 from cygrad.nn.utils import clip_grad_norm_, clip_grad_value_
+from cygrad.optim import Optimizer
 from cygrad.optim.lr_scheduler import ReduceLROnPlateau
 
 __all__ = ["accuracy", "evaluate", "fit"]
@@ -124,6 +126,8 @@ def fit(
         The checkpoint belongs to another model, optimizer or set of options; nothing was changed.
     """
     options = {k: v for k, v in locals().items() if k not in ("model", "loss", "optimizer", "training")}
+    _check_kind("fit", "model", model, Module)
+    _check_kind("fit", "optimizer", optimizer, Optimizer)
     _check(options)
     run = Run(model, loss, optimizer, training, options)
     run.restore()
@@ -134,6 +138,11 @@ def fit(
     if keep_best and run.best["model"] is not None:
         model.load_state_dict(run.best["model"])
     return run.history
+
+
+def _check_kind(function: str, argument: str, value: Any, kind: type) -> None:
+    if not isinstance(value, kind):
+        raise TypeError(f"{function}(): argument '{argument}' must be {kind.__name__}, not {type(value).__name__}")
 
 
 def _check(options: dict[str, Any]) -> None:
@@ -378,6 +387,7 @@ def evaluate(
     ValueError
         The loader gives no batches.
     """
+    _check_kind("evaluate", "model", model, Module)
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
     totals = Totals()
@@ -408,6 +418,8 @@ def accuracy(output: Tensor, target: Tensor) -> Tensor:
     -------
     Tensor, shape ()
     """
+    _check_kind("accuracy", "output", output, Tensor)
+    _check_kind("accuracy", "target", target, Tensor)
     return (output.argmax(1) == target).float().mean()
 
 
