@@ -6,7 +6,6 @@ import inspect
 from dataclasses import dataclass
 from pathlib import Path
 
-import cygrad
 from cygrad.autograd import _core
 
 MODULES = (
@@ -14,7 +13,8 @@ MODULES = (
     "cygrad.autograd", "cygrad.autograd.forward_ad", "cygrad.autograd.functional", "cygrad.autograd.graph",
     "cygrad.func", "cygrad.nn", "cygrad.nn.functional", "cygrad.nn.init", "cygrad.nn.utils", "cygrad.optim",
     "cygrad.array_api", "cygrad.array_api.linalg", "cygrad.array_api.fft", "cygrad.tools.gradcheck",
-    "cygrad.tools.graph", "cygrad.tools.storage_picture", "cygrad.amp", "cygrad.amp.autocast_mode", "cygrad.nn.training",
+    "cygrad.tools.graph", "cygrad.tools.storage_picture", "cygrad.amp", "cygrad.amp.autocast_mode",
+    "cygrad.nn.training",
 )
 # Objects whose methods are called: class -> ways to make one; tensors are drawn like arguments.
 OBJECTS = {
