@@ -51,6 +51,10 @@ def __getattr__(name):
             if error.name != _PARTS[name]:
                 raise
             raise AttributeError(str(error)) from error
+    if name == "onnx":
+        from importlib import import_module
+
+        return import_module(".tools.onnx", __name__)
     if name in ("load", "save"):
         return getattr(__getattr__("serialization"), name)
     if name in _later.FROM_SETTINGS:

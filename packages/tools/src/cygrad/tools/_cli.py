@@ -86,7 +86,7 @@ def parser():
         f"{TARGET}a tensor, or (model, inputs)",
     )
     _inputs(graph)
-    graph.add_argument("-o", "--output", required=True, help="a name in .html, .svg, .json, .mmd, .dot or .gv")
+    graph.add_argument("-o", "--output", required=True, help="a name in .html, .svg, .json, .mmd, .dot, .gv or .onnx")
     graph.add_argument("--view", choices=("forward", "backward"), default="forward")
     graph.add_argument("--saved", action="store_true", help="draw what is saved for backward")
     graph.add_argument("--storages", action="store_true", help="say which memory tensors lie in")

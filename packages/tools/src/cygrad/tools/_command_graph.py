@@ -13,6 +13,8 @@ def run(options):
     with cygrad.autograd.trace_lines():
         thing, inputs = found(options)
         look = {"view": options.view, "show_saved": options.saved, "show_storages": options.storages}
+        if options.output.lower().endswith(".onnx"):
+            return _exported(thing, inputs, options)
         try:
             if is_module(thing):
                 drawing = of_model(copy.deepcopy(thing), *inputs, **look)
@@ -29,6 +31,19 @@ def run(options):
     }
     text = f"{options.output}: {kinds['operation']} operations, {kinds['parameter']} parameters"
     return 0, answer | kinds, text
+
+
+def _exported(thing, inputs, options):
+    """The same as a model that other programs run."""
+    if not callable(thing):
+        kind = type(thing).__name__
+        raise CommandError(f"{options.target} gave a {kind}: an .onnx file needs a model and its inputs")
+    try:
+        made = cygrad.onnx.export(thing, inputs, options.output)
+    except (ImportError, RuntimeError, ValueError) as error:
+        raise CommandError(str(error)) from error
+    answer = {"output": options.output, "nodes": len(made.graph.node), "weights": len(made.graph.initializer)}
+    return 0, answer, f"{options.output}: {answer['nodes']} nodes, {answer['weights']} weights"
 
 
 def _leaf(x):
