@@ -11,7 +11,8 @@ import nox
 PACKAGES = ("storage", "autograd", "nn", "tools")
 PATHS = tuple(f"./packages/{name}" for name in PACKAGES)
 TEST_TOOLS = (
-    "pytest", "hypothesis", "scikit-learn", "matplotlib", "jsonschema", "tensorboard", "tokenizers", "onnx", "onnxruntime",
+    "pytest", "hypothesis", "scikit-learn", "matplotlib", "jsonschema", "tensorboard", "tokenizers", "onnx",
+    "onnxruntime",
 )
 COMPILED = (
     *(f"cygrad.storage.{name}" for name in ("core", "ops", "dispatch", "array", "interop", "functions", "lapack")),
