@@ -157,3 +157,21 @@ def test_parameter_dict(torch, nn):
         entries.popitem()
     with pytest.raises(RuntimeError):
         entries(1)
+
+
+def test_entries_of_a_plain_dict_are_sorted(torch, nn, oracle):
+    """The order is that of an optimizer's state."""
+    entries = [("z", 1), ("a", 2), ("m", "text")]
+    for lib in (torch, oracle):
+        made = {key: lib.ones(n) if isinstance(n, int) else n for key, n in entries}
+        assert list(lib.nn.ParameterDict(made)) == ["a", "m", "z"]
+        assert list(lib.nn.ParameterDict(list(made.items()))) == ["z", "a", "m"]
+        assert list(lib.nn.ParameterDict(OrderedDict(made))) == ["z", "a", "m"]
+        assert "(a): Parameter containing: [torch.FloatTensor of size 2]" in repr(lib.nn.ParameterDict(made))
+
+
+def test_places_are_integers(torch, nn):
+    for make in (lambda: nn.Sequential(nn.ReLU()), lambda: nn.ModuleList([nn.ReLU()])):
+        for place in (1.0, "0", None):
+            with pytest.raises((TypeError, ValueError)):
+                make()[place]

@@ -269,3 +269,32 @@ def test_old_backward_hooks_replace_and_warn(torch, nn):
         y = module(x)
     y.backward()
     assert x.grad.tolist() == [6.0]
+
+
+def test_hooks_of_registration(torch, nn, backend):
+    module = importlib.import_module(backend + ".nn.modules.module")
+    seen = []
+
+    def note(kind):
+        return lambda owner, name, value: seen.append((kind, name, type(value).__name__))
+
+    handles = [getattr(module, f"register_module_{kind}_registration_hook")(note(kind))
+               for kind in ("parameter", "buffer", "module")]  # fmt: skip
+    try:
+        norm = nn.BatchNorm1d(2)
+        norm.child = nn.ReLU()
+        norm.extra = nn.Parameter(torch.ones(1))
+        norm.running_mean = torch.ones(2)
+        replace = module.register_module_module_registration_hook(lambda owner, name, value: nn.Tanh())
+        norm.child = nn.ReLU()
+        assert type(norm.child) is nn.Tanh
+        replace.remove()
+    finally:
+        for handle in handles:
+            handle.remove()
+    assert [s[:2] for s in seen[:7]] == [
+        ("parameter", "weight"), ("parameter", "bias"), ("buffer", "running_mean"), ("buffer", "running_var"),
+        ("buffer", "num_batches_tracked"), ("module", "child"), ("parameter", "extra"),
+    ]  # fmt: skip
+    nn.ReLU()
+    assert len(seen) == 9

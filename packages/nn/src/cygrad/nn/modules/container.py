@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
@@ -16,7 +17,7 @@ __all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequen
 
 def _position(index: Any, length: int, owner: object) -> int:
     """A Python index, negative ones counted from the end, as a place in 0 .. length - 1."""
-    place = index.__index__()
+    place = operator.index(index)
     if not -length <= place < length:
         raise IndexError(f"index {place} is out of range: {type(owner).__name__} has {length} entries")
     return place % length
@@ -263,12 +264,12 @@ def _as_parameter(value: Any) -> Any:
     return Parameter(value) if isinstance(value, Tensor) and not isinstance(value, Parameter) else value
 
 
-def _entry_line(key: Any, value: Any) -> str:
+def _entry_line(key: Any, value: Any, by_type: bool = False) -> str:
     if not isinstance(value, Tensor):
         return f"  ({key}): Object of type: {type(value).__name__}"
     size = "x".join(str(n) for n in value.shape)
     kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
-    return f"  ({key}): {kind} containing: [{value.dtype} of size {size}]"
+    return f"  ({key}): {kind} containing: [{value.type() if by_type else value.dtype} of size {size}]"
 
 
 class ParameterList(Module):
@@ -392,8 +393,14 @@ class ParameterDict(Module):
             del self[key]
 
     def update(self, parameters: Any) -> None:
-        """Add or replace entries from a mapping or an iterable of pairs; nothing changes if it is neither."""
-        for key, value in _pairs(parameters, type(self).__name__):
+        """Add or replace entries from a mapping or an iterable of pairs; nothing changes if it is neither.
+
+        Those of a plain dict come in the order of their names, as PyTorch's: an optimizer's state counts parameters.
+        """
+        pairs = _pairs(parameters, type(self).__name__)
+        if isinstance(parameters, Mapping) and not isinstance(parameters, OrderedDict):
+            pairs = sorted(pairs, key=operator.itemgetter(0))
+        for key, value in pairs:
             self[key] = value
 
     def popitem(self) -> tuple[str, Any]:
@@ -430,7 +437,7 @@ class ParameterDict(Module):
         return self
 
     def extra_repr(self) -> str:
-        return "\n".join(_entry_line(key, value) for key, value in self.items())
+        return "\n".join(_entry_line(key, value, True) for key, value in self.items())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("a ParameterDict holds parameters and cannot be called")

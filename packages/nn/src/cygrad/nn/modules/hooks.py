@@ -13,10 +13,13 @@ from cygrad.utils.hooks import BackwardHook, RemovableHandle
 
 __all__ = [
     "register_module_backward_hook",
+    "register_module_buffer_registration_hook",
     "register_module_forward_hook",
     "register_module_forward_pre_hook",
     "register_module_full_backward_hook",
     "register_module_full_backward_pre_hook",
+    "register_module_module_registration_hook",
+    "register_module_parameter_registration_hook",
 ]
 
 
@@ -199,6 +202,39 @@ def register_module_backward_hook(hook: Callable) -> RemovableHandle:
     """`Hookable.register_backward_hook` for every module of the process."""
     _refuse_other_kind(_everywhere["_backward_hooks"], _everywhere_options, full=False)
     return _register_everywhere("_backward_hooks", hook, HookOptions(full=False))
+
+
+# Hooks on every registration in the process, by what is registered.
+_registrations: dict[str, OrderedDict] = {"buffer": OrderedDict(), "module": OrderedDict(), "parameter": OrderedDict()}
+
+
+def _register_registration(kind: str, hook: Callable) -> RemovableHandle:
+    handle = RemovableHandle(_registrations[kind])
+    _registrations[kind][handle.id] = hook
+    return handle
+
+
+def register_module_buffer_registration_hook(hook: Callable) -> RemovableHandle:
+    """Have ``hook(module, name, buffer)`` called when a buffer is registered; what it returns is taken instead."""
+    return _register_registration("buffer", hook)
+
+
+def register_module_module_registration_hook(hook: Callable) -> RemovableHandle:
+    """Have ``hook(module, name, submodule)`` called when a child is registered; what it returns is taken instead."""
+    return _register_registration("module", hook)
+
+
+def register_module_parameter_registration_hook(hook: Callable) -> RemovableHandle:
+    """Have ``hook(module, name, parameter)`` called when a parameter is registered; its result is taken instead."""
+    return _register_registration("parameter", hook)
+
+
+def registered(kind: str, module: Any, name: str, value: Any) -> Any:
+    """What is to be registered, after the hooks have seen it."""
+    for hook in list(_registrations[kind].values()):
+        answer = hook(module, name, value)
+        value = value if answer is None else answer
+    return value
 
 
 def _register_everywhere(kind: str, hook: Callable, options: HookOptions) -> RemovableHandle:

@@ -12,10 +12,14 @@ from cygrad.nn.modules.hooks import KINDS as HOOK_KINDS
 from cygrad.nn.modules.hooks import (
     Hookable,
     register_module_backward_hook,
+    register_module_buffer_registration_hook,
     register_module_forward_hook,
     register_module_forward_pre_hook,
     register_module_full_backward_hook,
     register_module_full_backward_pre_hook,
+    register_module_module_registration_hook,
+    register_module_parameter_registration_hook,
+    registered,
 )
 from cygrad.nn.modules.state import KINDS as STATE_HOOK_KINDS
 from cygrad.nn.modules.state import Stateful
@@ -24,10 +28,13 @@ from cygrad.nn.parameter import Buffer, Parameter, clear_grad
 __all__ = [
     "Module",
     "register_module_backward_hook",
+    "register_module_buffer_registration_hook",
     "register_module_forward_hook",
     "register_module_forward_pre_hook",
     "register_module_full_backward_hook",
     "register_module_full_backward_pre_hook",
+    "register_module_module_registration_hook",
+    "register_module_parameter_registration_hook",
 ]
 
 M = TypeVar("M", bound="Module")
@@ -111,7 +118,7 @@ class Module(Hookable, Stateful, Convertible):
         elif isinstance(value, Module):
             self._require_init("module")
             self._leave_other_registries(name, "_modules")
-            self._modules[name] = value
+            self._modules[name] = registered("module", self, name, value)
         elif name in self._modules:
             _refuse_unless_none(name, value, "a child module", "a Module")
             self._modules[name] = None
@@ -130,7 +137,7 @@ class Module(Hookable, Stateful, Convertible):
             persistent = name not in self._non_persistent_buffers_set
         self._leave_other_registries(name, "_buffers")
         if name in self._buffers:
-            self._buffers[name] = value
+            self._buffers[name] = registered("buffer", self, name, value)
             _keep_in(self._non_persistent_buffers_set, name, not persistent)
         else:
             self.register_buffer(name, value, persistent)
@@ -208,6 +215,7 @@ class Module(Hookable, Stateful, Convertible):
             )
         if param is not None:
             _require_leaf(name, param)
+            param = registered("parameter", self, name, param)
         self._parameters[name] = param
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
@@ -232,7 +240,7 @@ class Module(Hookable, Stateful, Convertible):
         self._check_name(name, "buffer", self._buffers)
         if tensor is not None and not isinstance(tensor, Tensor):
             raise TypeError(f"cannot assign a {type(tensor).__name__} as buffer '{name}' (a Tensor or None is wanted)")
-        self._buffers[name] = tensor
+        self._buffers[name] = registered("buffer", self, name, tensor)
         _keep_in(self._non_persistent_buffers_set, name, not persistent)
 
     def add_module(self, name: str, module: Module | None) -> None:
@@ -241,7 +249,7 @@ class Module(Hookable, Stateful, Convertible):
         if module is not None and not isinstance(module, Module):
             raise TypeError(f"a {type(module).__name__} is no Module and cannot be added as '{name}'")
         self._check_name(name, "module", self._modules)
-        self._modules[name] = module
+        self._modules[name] = registered("module", self, name, module)
 
     def register_module(self, name: str, module: Module | None) -> None:
         """Do what `add_module` does."""
