@@ -138,6 +138,10 @@ def make(lib, tree, made=None):
             return named(lib, str(x).removeprefix("torch."))
         if isinstance(x, torch.memory_format):
             return named(lib, str(x).removeprefix("torch."))
+        if callable(x) and not isinstance(x, type):         # a distance, say, that is an argument
+            from translate import translate
+
+            return translate(x)
         return x
 
     return walk(tree, one)

@@ -9,6 +9,7 @@ from cygrad import Tensor
 from cygrad.autograd import _core
 from cygrad.autograd.autocasting import autocasts
 from cygrad.nn.functional.checks import formatted, per_dimension, require_tensor
+from cygrad.nn.functional.integers import convolved
 
 __all__ = [
     "conv1d",
@@ -44,6 +45,17 @@ def _check_weight(
             f"expected {dims + 2}-dimensional weight for {dims + 2}-dimensional input, but got weight of size "
             f"{list(weight.shape)} instead: {name}"
         )
+    if weight.shape[0] < max(groups, 1):
+        raise RuntimeError(
+            f"Given groups={groups}, expected weight to be at least {groups} at dimension 0, but got weight of size "
+            f"{list(weight.shape)} instead"
+        )
+    if 0 in weight.shape[2:]:
+        raise RuntimeError(f"kernel size should be greater than zero, but got weight of size {list(weight.shape)}")
+    if 0 in input.shape[2:] and 0 not in input.shape[:2]:
+        raise RuntimeError(
+            f"Only zero batch or zero channel inputs are supported, but got input shape: {list(input.shape)}"
+        )
     if bias is None:
         return
     require_tensor(name, "bias", bias)
@@ -58,7 +70,9 @@ def _check_weight(
 
 
 def _by_parts(run: Callable[..., Tensor], x: Tensor, weight: Tensor, *numbers: tuple[int, ...]) -> Tensor:
-    """A convolution of real or, part by part, of complex numbers."""
+    """A convolution of floats, of integers or, part by part, of complex numbers."""
+    if x.dtype == weight.dtype and not (x.is_floating_point() or x.is_complex() or x.dtype == cygrad.bool):
+        return convolved(run, x, weight, *numbers)
     if not (x.is_complex() and weight.is_complex()):
         return run(x, weight, *numbers)
     real = run(x.real, weight.real, *numbers) - run(x.imag, weight.imag, *numbers)
@@ -383,7 +397,8 @@ def unfold(input: Tensor, kernel_size: Sizes, dilation: Sizes = 1, padding: Size
             f"padding={padding}, calculated shape of the array of sliding blocks as {tuple(blocks)}, but its "
             "components must be at least one."
         )
-    result = _core.entitled(_core.im2col(x, (*kernel, *stride, *padding, *dilation)), "Im2ColBackward0")
+    result = _moved(x, lambda part: _core.im2col(part, (*kernel, *stride, *padding, *dilation)))
+    result = _core.entitled(result, "Im2ColBackward0")
     return result if input.dim() == 4 else result.squeeze(0)
 
 
@@ -423,8 +438,16 @@ def fold(
     x = input if input.dim() == 3 else input.unsqueeze(0)
     kernel, dilation, padding, stride = _windows(kernel_size, dilation, padding, stride)
     sizes = per_dimension("output_size", output_size, 2)
-    result = _core.entitled(_core.col2im(x, (*kernel, *stride, *padding, *dilation), sizes), "Col2ImBackward0")
+    result = _moved(x, lambda part: _core.col2im(part, (*kernel, *stride, *padding, *dilation), sizes))
+    result = _core.entitled(result, "Col2ImBackward0")
     return result if input.dim() == 3 else result.squeeze(0)
+
+
+def _moved(x: Tensor, run: Callable[[Tensor], Tensor]) -> Tensor:
+    """What `run`, which moves and adds floats, does with numbers of other kinds: complex ones by parts."""
+    if x.is_complex():
+        return cygrad.complex(run(x.real), run(x.imag))
+    return run(x.float()).bool() if x.dtype == cygrad.bool else run(x)
 
 
 def _windows(kernel: Sizes, dilation: Sizes, padding: Sizes, stride: Sizes) -> tuple[tuple[int, ...], ...]:

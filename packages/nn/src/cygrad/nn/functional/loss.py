@@ -121,7 +121,9 @@ def l1_loss(
     """Return the mean of ``|input - target|``; arguments and errors are those of `mse_loss`."""
     reduction = reduction_of(size_average, reduce, reduction)
     _warn_of_broadcast("l1_loss", input, target)
-    return _weighted("l1_loss", _difference(input, target, "l1_loss").abs(), weight, input, reduction, None)
+    if not (input.is_complex() or target.is_complex()):
+        _check_floating("l1_loss", input, target)
+    return _weighted("l1_loss", (input - target).abs(), weight, input, reduction, None)
 
 
 @autocasts("float32")

@@ -129,6 +129,8 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     if not p >= 0:
         raise RuntimeError(f"pdist only supports non-negative p values, got {p}")
     rows = cygrad.triu_indices(input.shape[0], input.shape[0], 1)
+    if input.shape[1] == 0:                  # also for the norms that no elements do not have
+        return entitled(input.sum(1)[rows[0]], "PdistBackward0")
     return entitled((input[rows[0]] - input[rows[1]]).norm(p, 1), "PdistBackward0")
 
 

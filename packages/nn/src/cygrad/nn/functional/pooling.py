@@ -104,12 +104,13 @@ def _geometry(
 
 
 def _picked(input: Tensor, index: Tensor, dims: int, empty_windows: bool = False) -> Tensor:
-    """The elements of each plane that an index names, -inf for -1 where there may be windows of nothing."""
+    """The elements of each plane that an index names, the least number for -1 where there may be windows of nothing."""
     planes, at = input.flatten(-dims), index.flatten(-dims)
     if not empty_windows:
         return planes.gather(-1, at).view(index.shape)
     empty = at < 0
-    return planes.gather(-1, at.masked_fill(empty, 0)).masked_fill(empty, float("-inf")).view(index.shape)
+    least = float("-inf") if input.is_floating_point() else cygrad.iinfo(input.dtype).min
+    return planes.gather(-1, at.masked_fill(empty, 0)).masked_fill(empty, least).view(index.shape)
 
 
 def _titled(result: Tensor, name: str, dims: int) -> Tensor:
@@ -404,7 +405,8 @@ def _adaptive(name: str, dims: int, input: Tensor, output_size: Sizes | Sequence
         raise RuntimeError(
             f"{name}: elements of output_size must be greater than or equal to 0 but received {tuple(sizes)}"
         )
-    for dim in range(1, input.dim()) if input.dim() == dims + 2 else range(input.dim()):
+    # PyTorch takes the first dimension for a batch even where there is none, and means of no channels in one and two.
+    for dim in range(input.dim() - dims if "avg" in name and dims < 3 else 1, input.dim()):
         if input.shape[dim] == 0:
             raise RuntimeError(
                 f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes "

@@ -64,15 +64,19 @@ def interpolate(
     dims = input.dim() - 2
     _check_mode(input, mode, align_corners, antialias)
     sizes, scales = _sizes(input, size, scale_factor, recompute_scale_factor)
+    if mode == "area":
+        return (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)[dims - 1](input, sizes)
     place = input.shape[2:]
+    if 0 in input.shape[1:2]:
+        raise RuntimeError(f"Non-empty {input.dim()}D data tensor expected, but got sizes {list(input.shape)}")
     if min(*sizes, *place) < 1:
         raise RuntimeError(
             f"Input and output sizes should be greater than 0, but got input {tuple(place)} and output {tuple(sizes)}"
         )
-    if mode == "area":
-        return (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)[dims - 1](input, sizes)
     if not input.is_floating_point() and input.dtype != cygrad.uint8:
         raise NotImplementedError(f"interpolate is not implemented for {input.dtype}")
+    if input.dtype == cygrad.uint8 and mode in ("bilinear", "bicubic"):
+        return formatted(_bytes(input, sizes, scales, mode, bool(align_corners), antialias), input)
     precision = cygrad.float64 if input.dtype == cygrad.float64 else cygrad.float32
     result = input if mode.startswith("nearest") else input.to(precision)
     for i in range(dims):
@@ -87,10 +91,43 @@ def interpolate(
     if input.dtype == cygrad.uint8 and not mode.startswith("nearest"):
         result = result.round().clamp(0, 255)
     result = result.to(input.dtype)
-    if dims == 3 and not input.is_contiguous() and input.is_contiguous(memory_format=cygrad.channels_last_3d):
-        result = result.contiguous(memory_format=cygrad.channels_last_3d)
     kind = "".join(word.capitalize() for word in mode.split("-"))
-    return entitled(formatted(result, input), f"Upsample{kind}{dims}D{'Aa' if antialias else ''}Backward0")
+    result = formatted(result, input) if dims > 1 else result.contiguous()
+    return entitled(result, f"Upsample{kind}{dims}D{'Aa' if antialias else ''}Backward0")
+
+
+def _bytes(
+    input: Tensor, sizes: list[int], scales: list[float | None], mode: str, align: bool, antialias: bool
+) -> Tensor:
+    """Images of bytes as PyTorch resizes them: a pass for each dimension, the last one first, in whole numbers.
+
+    Weights are multiples of a power of 2, so fine that the largest fits 15 bits; each pass is rounded to bytes.
+    """
+    filters = _antialiased if antialias else _cubic if mode == "bicubic" else _linear
+    result = input
+    for dim in (3, 2):
+        old, new = input.shape[dim], sizes[dim - 2]
+        if old == new:
+            continue
+        taps = _distinct(filters(old, new, scales[dim - 2], align, cygrad.float64, mode))
+        largest, digits = max(float(weight.max()) for _, weight in taps), 0
+        while digits < 22 and int(0.5 + largest * 2 ** (digits + 1)) < 1 << 15:
+            digits += 1
+        whole = [(at, (w * 2**digits + w.sign() * 0.5).trunc().to(cygrad.int32)) for at, w in taps]
+        total = _mixed(result.to(cygrad.int32), dim, whole) + ((1 << digits) >> 1)
+        result = (total >> digits).clamp(0, 255).to(cygrad.uint8)
+    return input.clone() if result is input else result
+
+
+def _distinct(taps: Taps) -> Taps:
+    """Taps of which no two name the same element, as those beyond an edge do: the first has the weight of all."""
+    places, weights = [at for at, _ in taps], [weight.clone() for _, weight in taps]
+    for i in range(len(taps)):
+        for j in range(i + 1, len(taps)):
+            same = places[i] == places[j]
+            weights[i] += cygrad.where(same, weights[j], 0)
+            weights[j] = cygrad.where(same, 0, weights[j])
+    return list(zip(places, weights, strict=True))
 
 
 def _check_mode(input: Tensor, mode: str, align_corners: bool | None, antialias: bool) -> None:
@@ -425,7 +462,7 @@ def _looked_up(input: Tensor, places: list[Tensor], padding: str) -> Tensor:
         valid = inside if valid is None else valid & inside
         index = index * size + at.detach().nan_to_num(-1).clamp(0, size - 1).long()
     batch, channels = input.shape[:2]
-    flat = index.reshape(batch, 1, -1).expand(batch, channels, -1)
+    flat = index.flatten(1).unsqueeze(1).expand(batch, channels, math.prod(index.shape[1:]))
     found = input.flatten(2).gather(2, flat).view(batch, channels, *index.shape[1:])
     return found.masked_fill(~valid.unsqueeze(1), 0)
 

@@ -1,0 +1,153 @@
+"""nn.functional of integers, of complex numbers and of nothing, beside PyTorch."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import cygrad
+import cygrad.nn.functional as F
+
+torch = pytest.importorskip("torch")
+
+
+def both(call):
+    """What a call gives in each library: numbers with dtype and shape, or the type of the error."""
+    found = []
+    for lib in (cygrad, torch):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                y = call(lib, lib.nn.functional)
+            found.append((str(y.dtype), tuple(y.shape), y.tolist()))
+        except Exception as error:
+            found.append(type(error))
+    return found
+
+
+def whole(lib, *shape, dtype="int64", start=0):
+    numbers = (np.arange(start, start + int(np.prod(shape))) * 7 % 11 - 5).reshape(shape)
+    return lib.from_numpy(numbers.astype(dtype))
+
+
+CONVOLUTIONS = {
+    "1d": lambda lib, F, d: F.conv1d(whole(lib, 2, 4, 9, dtype=d), whole(lib, 6, 4, 3, dtype=d), stride=2, padding=1),
+    "grouped": lambda lib, F, d: F.conv1d(
+        whole(lib, 4, 9, dtype=d), whole(lib, 6, 2, 2, dtype=d), groups=2, dilation=3),
+    "same": lambda lib, F, d: F.conv1d(whole(lib, 1, 4, 9, dtype=d), whole(lib, 2, 4, 4, dtype=d), padding="same"),
+    "2d": lambda lib, F, d: F.conv2d(
+        whole(lib, 2, 2, 6, 5, dtype=d), whole(lib, 4, 1, 3, 2, dtype=d), whole(lib, 4, dtype=d), (1, 2), (0, 1), 1, 2),
+    "3d": lambda lib, F, d: F.conv3d(
+        whole(lib, 1, 2, 4, 5, 4, dtype=d), whole(lib, 3, 2, 2, 3, 1, dtype=d), padding=1),
+    "no items": lambda lib, F, d: F.conv2d(whole(lib, 0, 2, 4, 4, dtype=d), whole(lib, 3, 2, 2, 2, dtype=d)),
+}
+TRANSPOSED = {
+    "1d": lambda lib, F: F.conv_transpose1d(whole(lib, 2, 4, 5), whole(lib, 4, 3, 3), None, 2, 1, 1),
+    "grouped": lambda lib, F: F.conv_transpose1d(whole(lib, 4, 5), whole(lib, 4, 3, 2), None, 3, 2, 2, 2, 4),
+    "2d": lambda lib, F: F.conv_transpose2d(
+        whole(lib, 2, 2, 3, 4), whole(lib, 2, 2, 3, 2), whole(lib, 4), (2, 1), (1, 0), (1, 0), 2, (1, 2)),
+    "3d": lambda lib, F: F.conv_transpose3d(whole(lib, 1, 2, 2, 3, 2), whole(lib, 2, 1, 2, 2, 2), stride=2),
+    "more than a step": lambda lib, F: F.conv_transpose1d(
+        whole(lib, 1, 1, 4), whole(lib, 1, 1, 3), None, 1, 1, 1, 1, 2),
+}
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int32", "uint8", "int8"])
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_convolutions_of_integers(name, dtype):
+    ours, theirs = both(lambda lib, F: CONVOLUTIONS[name](lib, F, dtype))
+    assert ours == theirs and not isinstance(ours, type)
+
+
+@pytest.mark.parametrize("name", TRANSPOSED)
+def test_transposed_convolutions_of_integers(name):
+    ours, theirs = both(TRANSPOSED[name])
+    assert ours == theirs and not isinstance(ours, type)
+
+
+def test_convolutions_of_integers_are_exact():
+    big = 2**62 + 1
+    assert F.conv1d(cygrad.tensor([[[big, 3]]]), cygrad.tensor([[[1, 1]]])).tolist() == [[[big + 3]]]
+    apart = F.conv_transpose1d(cygrad.tensor([[[big]]]), cygrad.tensor([[[1, 2]]]))
+    assert apart.tolist() == [[[big, 2 * big - 2**64]]]
+
+
+
+
+@pytest.mark.parametrize("shapes", [
+    ((0, 4, 5), (0, 4, 3)), ((1, 4, 5), (0, 4, 3)), ((1, 4, 0), (2, 4, 1)), ((0, 4, 5), (2, 4, 3)),
+    ((1, 0, 5), (2, 0, 3)), ((1, 4, 5), (2, 4, 0)), ((4, 0), (2, 4, 1)), ((0, 4, 0), (2, 4, 3))])
+@pytest.mark.parametrize("function", ["conv1d", "conv_transpose1d"])
+def test_convolutions_of_nothing(function, shapes):
+    for padding in (0, 2):
+        ours, theirs = both(lambda lib, F, p=padding: getattr(F, function)(*map(lib.ones, shapes), padding=p))
+        assert ours == theirs
+
+
+@pytest.mark.parametrize("dims", [1, 2, 3])
+@pytest.mark.parametrize("kind", ["avg", "max"])
+def test_adaptive_pools_of_nothing(kind, dims):
+    for lead in ((0,), (2,), (0, 3), (2, 0), (2, 3)):
+        for place in ((4,) * dims, (4,) * (dims - 1) + (0,)):
+            ours, theirs = both(
+                lambda lib, F, s=(*lead, *place): getattr(F, f"adaptive_{kind}_pool{dims}d")(lib.ones(s), 2))
+            assert ours == theirs, (lead, place)
+
+
+def test_resizing_nothing():
+    for shape in ((2, 3, 0), (0, 3, 4), (2, 0, 4), (2, 3, 1)):
+        for more in ({"size": 0}, {"size": 2}, {"scale_factor": 0.6}):
+            for mode in ("area", "nearest", "linear"):
+                ours, theirs = both(lambda lib, F, s=shape, m=mode, k=more: F.interpolate(lib.ones(s), mode=m, **k))
+                assert ours == theirs, (shape, more, mode)
+
+
+@pytest.mark.parametrize("antialias", [False, True])
+@pytest.mark.parametrize("align", [False, True])
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_images_of_bytes_are_resized_as_by_pytorch(mode, align, antialias):
+    pixels = np.random.default_rng(0).integers(0, 256, (2, 3, 9, 7)).astype("uint8")
+    for more in ({"size": (3, 3)}, {"size": (20, 11)}, {"size": (9, 3)}, {"scale_factor": 1.7}, {"scale_factor": 0.6}):
+        ours, theirs = both(lambda lib, F, k=more: F.interpolate(
+            lib.from_numpy(pixels.copy()), mode=mode, align_corners=align, antialias=antialias, **k))
+        assert ours == theirs, more
+
+
+@pytest.mark.parametrize("dtype", ["bool", "complex64"])
+def test_patches_of_other_numbers(dtype):
+    numbers = np.arange(32).reshape(1, 2, 4, 4) % 3 * (1 - 2j if dtype == "complex64" else 1)
+    for call in (lambda F, x: F.unfold(x, 2, padding=1), lambda F, x: F.fold(F.unfold(x, 2), (4, 4), 2)):
+        ours, theirs = both(lambda lib, F, f=call: f(F, lib.from_numpy(numbers.astype(dtype))))
+        assert ours == theirs and not isinstance(ours, type)
+
+
+def test_losses_and_norms_of_complex_numbers():
+    a, b = [[1 + 2j, -3j, 2.0]], [[0.5j, 1.0, 2 - 1j]]
+    for call in (lambda lib, F: F.l1_loss(lib.tensor(a), lib.tensor(b)),
+                 lambda lib, F: F.l1_loss(lib.tensor(a), lib.tensor(b), reduction="none"),
+                 lambda lib, F: F.rms_norm(lib.tensor(a), (3,)).abs()):
+        ours, theirs = both(call)
+        assert ours[:2] == theirs[:2]
+        assert np.allclose(ours[2], theirs[2])
+
+
+def test_maxima_of_windows_in_the_padding():
+    for dtype in ("int64", "int8", "float32"):
+        ours, theirs = both(lambda lib, F, d=dtype: F.max_pool2d(whole(lib, 1, 4, 4).to(getattr(lib, d)), 2, 1, 1, 5))
+        assert ours == theirs
+
+
+def test_embeddings():
+    for call in (
+        lambda lib, F: F.embedding(lib.tensor([0]), lib.ones(0, 3)),
+        lambda lib, F: F.embedding(lib.tensor([3]), lib.ones(3, 3)),
+        lambda lib, F: F.embedding(lib.tensor([1]), lib.ones(3, 3), sparse=True),
+        lambda lib, F: F.embedding_bag(lib.tensor([[-1]]), lib.ones(3, 3)),
+        lambda lib, F: F.embedding_bag(
+            lib.tensor([[0, 1, 2]]), lib.tensor([[1000.0], [0.3], [0.3]]).half(), mode="sum"),
+        lambda lib, F: F.pdist(lib.ones(3, 0), float("inf")),
+    ):
+        ours, theirs = both(call)
+        assert ours == theirs
+    with pytest.raises(NotImplementedError, match="sparse gradients"):
+        F.embedding(cygrad.tensor([1]), cygrad.ones(3, 3, requires_grad=True), sparse=True)
