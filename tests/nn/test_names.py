@@ -13,12 +13,13 @@ oracle = pytest.importorskip("torch")
 INTERNAL = {
     "BroadcastingList1", "BroadcastingList2", "BroadcastingList3", "DType", "GRID_SAMPLE_INTERPOLATION_MODES",
     "GRID_SAMPLE_PADDING_MODES", "TYPE_CHECKING", "assert_int_or_pair", "boolean_dispatch", "common_types",
-    "factory_kwargs", "grad", "handle_torch_function", "has_torch_function", "has_torch_function_unary",
-    "has_torch_function_variadic", "reproducibility_notes", "sparse_support_notes", "tf32_notes", "PackedSequence_",
+    "factory_kwargs", "handle_torch_function", "has_torch_function", "has_torch_function_unary",
+    "grad", "has_torch_function_variadic", "reproducibility_notes", "sparse_support_notes", "tf32_notes",
+    "PackedSequence_",
     "bind", "copy_method_params", "get_swap_module_params_on_conversion", "is_opaque_reference_type",
-    "is_traceable_wrapper_subclass", "auto", "OpaqueBase", "attention", "swap_in_optimizer_params_and_state",
+    "is_traceable_wrapper_subclass", "auto", "OpaqueBase", "swap_in_optimizer_params_and_state",
 }  # fmt: skip
-PLACES = ["nn", "nn.functional", "nn.init", "nn.utils", "nn.utils.rnn", "nn.utils.parametrize",
+PLACES = ["nn", "nn.grad", "nn.functional", "nn.init", "nn.utils", "nn.utils.rnn", "nn.utils.parametrize",
     "nn.utils.parametrizations",
           "nn.parameter", "optim", "optim.lr_scheduler", "optim.swa_utils"]  # fmt: skip
 
@@ -62,7 +63,7 @@ def test_what_is_absent_is_absent():
     assert not wrong
 
 
-@pytest.mark.parametrize("path", ["jit", "compile", "distributed", "onnx", "sparse_coo_tensor", "quantization",
+@pytest.mark.parametrize("path", ["jit", "compile", "distributed", "fx", "sparse_coo_tensor", "quantization",
     "nn.DataParallel",
                                   "nn.quantized", "nn.functional.scaled_mm", "nn.utils.prune",
                                   "cuda.Stream"])  # fmt: skip

@@ -85,3 +85,40 @@ def test_a_module_that_fails_leaves_others_their_values(torch, nn):
     first = nn.Linear(2, 2).weight.tolist()
     torch.manual_seed(0)
     assert nn.Linear(2, 2).weight.tolist() == first
+
+
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_gradients_of_convolutions(torch, nn, dims):
+    torch.manual_seed(0)
+    options = {"stride": 2, "padding": 1, "dilation": 1, "groups": 2}
+    x = torch.randn(2, 4, *(5,) * dims, dtype=torch.float64, requires_grad=True)
+    w = torch.randn(6, 2, *(3,) * dims, dtype=torch.float64, requires_grad=True)
+    y = getattr(nn.functional, f"conv{dims}d")(x, w, **options)
+    g = torch.randn_like(y)
+    want = torch.autograd.grad(y, (x, w), g)
+    found = (getattr(nn.grad, f"conv{dims}d_input")(x.shape, w, g, **options),
+             getattr(nn.grad, f"conv{dims}d_weight")(x, w.shape, g, **options))  # fmt: skip
+    for a, b in zip(found, want, strict=True):
+        np.testing.assert_allclose(a.detach().numpy(), b.numpy(), rtol=1e-9, atol=1e-12)
+    with pytest.raises(RuntimeError):
+        getattr(nn.grad, f"conv{dims}d_input")(x.shape, w, g[:1], **options)
+    with pytest.raises(RuntimeError):
+        getattr(nn.grad, f"conv{dims}d_weight")(x, w.shape, g[:1], **options)
+
+
+def test_ways_of_computing_attention(torch, nn):
+    SDPBackend, sdpa_kernel = nn.attention.SDPBackend, nn.attention.sdpa_kernel
+    x = torch.randn(1, 2, 3, 4)
+    want = nn.functional.scaled_dot_product_attention(x, x, x)
+    for backends in (SDPBackend.MATH, [SDPBackend.FLASH_ATTENTION, SDPBackend.CUDNN_ATTENTION, SDPBackend.MATH]):
+        with sdpa_kernel(backends):
+            found = nn.functional.scaled_dot_product_attention(x, x, x)
+        assert torch.allclose(found, want, atol=1e-6)
+    with pytest.raises(AssertionError), sdpa_kernel(3):
+        pass
+    assert repr(SDPBackend.MATH) == "<SDPBackend.MATH: 0>" and SDPBackend.MATH != SDPBackend.FLASH_ATTENTION
+
+
+def test_no_way_of_computing_attention(torch, nn, beyond_pytorch):
+    with pytest.raises(RuntimeError, match="CUDNN"), nn.attention.sdpa_kernel(nn.attention.SDPBackend.CUDNN_ATTENTION):
+        pass

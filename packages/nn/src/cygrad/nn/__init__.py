@@ -22,10 +22,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    if name == "training":  # imported when first asked for
+    if name in ("attention", "grad", "training"):  # imported when first asked for
         from importlib import import_module
 
-        return import_module("cygrad.nn.training")
+        return import_module("cygrad.nn." + name)
     from cygrad._later import missing_attribute
 
     raise missing_attribute(__name__, name)
