@@ -102,8 +102,15 @@ def test_gradients_of_convolutions(torch, nn, dims):
         np.testing.assert_allclose(a.detach().numpy(), b.numpy(), rtol=1e-9, atol=1e-12)
     with pytest.raises(RuntimeError):
         getattr(nn.grad, f"conv{dims}d_input")(x.shape, w, g[:1], **options)
-    with pytest.raises(RuntimeError):
-        getattr(nn.grad, f"conv{dims}d_weight")(x, w.shape, g[:1], **options)
+
+
+def test_gradients_of_convolutions_that_do_not_fit(torch, nn, beyond_pytorch):
+    x, w, g = torch.ones(2, 1, 4, 4), torch.ones(1, 1, 2, 2), torch.ones(2, 1, 3, 3)
+    for args, options in (((x, w.shape, g[:1]), {}), ((x, w.shape, g), {"stride": 2}), ((x, (1, 2, 2, 2), g), {}),
+                          ((x, w.shape, g), {"groups": 0}), ((x[0], w.shape, g), {}),
+                          ((x, w.shape, g), {"dilation": 0})):  # fmt: skip
+        with pytest.raises(RuntimeError):
+            nn.grad.conv2d_weight(*args, **options)
 
 
 def test_ways_of_computing_attention(torch, nn):
