@@ -65,9 +65,9 @@ def test_a_hundred_steps(torch, name, case):
     oracle = pytest.importorskip("torch")
     options = OPTIONS[name][case]
     ours, theirs = (trained(lib, *made(lib, name, options), 100) for lib in (torch, oracle))
-    close(ours, theirs, 1e-9)
+    close(ours, theirs, 1e-12)
     ours, theirs = (trained(lib, *made(lib, name, options, "float32"), 100) for lib in (torch, oracle))
-    close(ours, theirs, 2e-4 if name in ("Adadelta", "RMSprop", "NAdam", "Rprop") else 2e-5)
+    close(ours, theirs, 3e-6 if name == "RMSprop" else 1e-6)  # its momentum adds rounding of ten steps up
 
 
 @pytest.mark.parametrize(("name", "case"), CASES)

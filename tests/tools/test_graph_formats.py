@@ -244,6 +244,8 @@ def test_an_error_inside_a_module_closes_its_call():
 def test_what_cannot_be_noted():
     with pytest.raises(TypeError, match="got a function"):
         of_model(lambda x: x, torch.ones(1))
+    with pytest.raises(TypeError, match="modules is what ModuleCalls noted, got a Linear"):
+        Graph(*mean(), modules=nn.Linear(1, 1))
     with pytest.raises(RuntimeError, match="ReLU returned no tensor that requires gradients"):
         of_model(nn.ReLU(), torch.ones(1))
 

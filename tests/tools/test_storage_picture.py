@@ -32,13 +32,34 @@ def test_the_figure_of_the_chapter():
     t = matrix()
     picture = show_storage(t, t.t(), t[::2], t[1], names=["t", "t.t()", "t[::2]", "t[1]"])
     assert repr(picture) == picture.to_text() == CHAPTER
+    assert repr(show_storage(t, t.t(), t[::2], t[1])) == CHAPTER  # names are as they are written
+
+
+def named(picture):
+    return [row.name for storage in picture.storages for row in storage.tensors]
+
+
+def test_names_are_what_is_written_in_the_call():
+    t, größe = matrix(), matrix()
+    assert named(show_storage(größe.t(), t)) == ["größe.t()", "t"]
+    assert named(
+        show_storage(
+            t,
+            t.view(4, 3),
+        )
+    ) == ["t", "t.view(4, 3)"]
+    assert named(show_storage(t[0], limit=5)) == ["t[0]"]
+    assert len(named(show_storage(t.view(3, 4).view(12).view(4, 3).view(2, 6)))[0]) == 24
+    assert named(show_storage(*[t, t.t()])) == ["tensor 0", "tensor 1"]
+    assert named(eval("show_storage(t, t)", globals(), {"t": t})) == ["tensor 0", "tensor 1"]
+    assert named((lambda *many: show_storage(*many))(t)) == ["tensor 0"]
 
 
 def test_different_storages_have_different_pictures():
     t = matrix()
     picture = show_storage(t, t.clone(), t[0])
     assert [len(s.tensors) for s in picture.storages] == [2, 1]
-    assert picture.storages[0].tensors[1].name == "tensor 2"
+    assert named(picture) == ["t", "t[0]", "t.clone()"]
 
 
 def test_an_expanded_dimension_is_a_star():

@@ -95,7 +95,7 @@ class Graph:
     Raises
     ------
     TypeError
-        If a root is no tensor.
+        If a root is no tensor, or `modules` something else.
     RuntimeError
         If a root was not recorded.
     ValueError
@@ -111,6 +111,8 @@ class Graph:
     def __init__(self, root, params=None, *, view="backward", show_saved=False, show_storages=False, modules=None):
         if view not in _VIEWS:
             raise ValueError(f"Graph: view is one of {_VIEWS}, not {view!r}")
+        if modules is not None and not isinstance(modules, ModuleCalls):
+            raise TypeError(f"Graph: modules is what ModuleCalls noted, got a {type(modules).__name__}")
         self.view = view
         self.vertices = []
         self.edges = []

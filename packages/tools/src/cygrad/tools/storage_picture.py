@@ -4,17 +4,23 @@ A tensor holds no numbers, only the way to find them: element ``(i, j)`` of a ma
 j * stride[1]`` of the storage. The picture draws that for several tensors at once, so that shared memory is seen.
 """
 
+import ast
+import linecache
+import sys
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
 import cygrad
 from cygrad.tools import _storage_svg
+from cygrad.tools._svg import shorten
 
 __all__ = ["StoragePicture", "StorageRow", "TensorRow", "show_storage"]
 
 _LINE = 80
+_LONGEST = 24  # characters of a name that is taken from the call
 
 
 @dataclass
@@ -103,7 +109,8 @@ def show_storage(*tensors, names=None, limit=200):
     *tensors : Tensor
         Views of one storage, usually; for several storages, several pictures come one below the other.
     names : sequence of str, optional
-        What to call them; ``tensor 0``, ``tensor 1``, ... if not given.
+        What to call them. If not given, what is written in the call, such as ``t.t()``, where its source can be read,
+        else ``tensor 0``, ``tensor 1`` and so on.
     limit : int, default 200
         Most slots of a storage that are drawn; of a larger one, its beginning and its end.
 
@@ -133,7 +140,7 @@ def show_storage(*tensors, names=None, limit=200):
     """
     if not tensors:
         raise ValueError("show_storage: at least one tensor is needed")
-    names = [f"tensor {k}" for k in range(len(tensors))] if names is None else [str(name) for name in names]
+    names = _written(len(tensors), sys._getframe(1)) if names is None else [str(name) for name in names]
     if len(names) != len(tensors):
         raise ValueError(f"show_storage: {len(names)} names given for {len(tensors)} tensors")
     if limit < 2:
@@ -147,6 +154,25 @@ def show_storage(*tensors, names=None, limit=200):
             storages[key] = _storage_row(tensor, limit)
         storages[key].tensors.append(_tensor_row(name, tensor, storages[key].values))
     return StoragePicture(list(storages.values()))
+
+
+def _written(count, frame):
+    """Return the source text of the arguments of the call that `frame` is making."""
+    unknown = [f"tensor {k}" for k in range(count)]
+    first, last, start, end = next(islice(frame.f_code.co_positions(), frame.f_lasti // 2, None), (None,) * 4)
+    lines = [] if first is None else [linecache.getline(frame.f_code.co_filename, n) for n in range(first, last + 1)]
+    if not lines or start is None:
+        return unknown
+    encoded = [line.encode() for line in lines]  # columns count bytes
+    encoded[-1] = encoded[-1][:end]
+    text = encoded[0][start:].decode(errors="replace") + "".join(line.decode(errors="replace") for line in encoded[1:])
+    try:
+        call = ast.parse(text.strip(), mode="eval").body
+    except SyntaxError:
+        return unknown
+    if not isinstance(call, ast.Call) or len(call.args) != count or any(isinstance(a, ast.Starred) for a in call.args):
+        return unknown
+    return [shorten(ast.unparse(argument), _LONGEST) for argument in call.args]
 
 
 def _storage_row(tensor, limit):
