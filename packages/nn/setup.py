@@ -15,7 +15,7 @@ from cygrad_build import NUMERIC, Package  # noqa: E402
 
 PACKAGE = Package(
     "nn",
-    requires=("tqdm", "safetensors>=0.4"),
+    requires=("tqdm", "safetensors>=0.8"),
     siblings=("autograd", "storage"),
     flags={"cygrad.optim._step": NUMERIC},
 )

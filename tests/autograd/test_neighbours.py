@@ -455,12 +455,12 @@ def test_files_that_cannot_be_mapped(torch, tmp_path):
     assert (tmp_path / "numbers").read_bytes() == b"1234"
 
 
-def test_shared_memory_is_refused_clearly(torch, beyond_pytorch):
-    """Memory under living tensors cannot move; the message says what can be done."""
+def test_a_storage_is_shared_by_its_tensors(torch, beyond_pytorch):
     t = torch.ones(2)
-    assert not t.is_shared()
-    with pytest.raises(RuntimeError, match="from_file"):
-        t.share_memory_()
+    with pytest.raises(RuntimeError, match="share_memory_\\(\\) of a tensor"):
+        t.untyped_storage().share_memory_()
+    storage = t.share_memory_().untyped_storage()
+    assert storage.share_memory_() is storage and storage.is_shared()
 
 
 # ---- Python's own protocols

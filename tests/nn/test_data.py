@@ -431,11 +431,6 @@ def test_options_that_a_stream_has_no_use_for(data, stream, options):
     data.DataLoader(stream(), shuffle=False)
 
 
-def test_worker_processes_are_not_there_yet(data, beyond_pytorch):
-    with pytest.raises(NotImplementedError, match=r"num_workers=2.*worker processes"):
-        data.DataLoader(range(4), num_workers=2)
-
-
 def test_what_is_fixed_after_construction(data):
     loader = data.DataLoader(range(4), 2)
     for name in ("batch_size", "sampler", "batch_sampler", "drop_last", "dataset"):
@@ -450,3 +445,49 @@ def test_pin_memory_only_warns(data):
         warnings.simplefilter("always")
         assert len(list(data.DataLoader(range(4), 2, pin_memory=True))) == 2
     assert any("accelerator" in str(w.message) for w in caught)
+
+
+# ---- several processes
+def test_distributed_sampler(data):
+    def parts(n, replicas, **options):
+        samplers = [data.DistributedSampler(range(n), replicas, rank, **options) for rank in range(replicas)]
+        for sampler in samplers:
+            sampler.set_epoch(2)
+            assert len(list(sampler)) == len(sampler) == samplers[0].num_samples
+        return [list(sampler) for sampler in samplers]
+
+    assert parts(7, 3, shuffle=False) == [[0, 3, 6], [1, 4, 0], [2, 5, 1]]
+    assert parts(7, 3, shuffle=False, drop_last=True) == [[0, 3], [1, 4], [2, 5]]
+    assert parts(2, 5, shuffle=False) == [[0], [1], [0], [1], [0]]
+    assert sorted(itertools.chain(*parts(12, 4))) == list(range(12))
+    for error, options in ((ValueError, {"rank": 3}), (ValueError, {"rank": -1})):
+        with pytest.raises(error, match="Invalid rank"):
+            data.DistributedSampler(range(4), 3, **options)
+
+
+def test_distributed_sampler_draws_as_pytorchs(torch, data, oracle):
+    import torch.utils.data as reference
+
+    for options in ({}, {"drop_last": True}, {"seed": 7}, {"shuffle": False}):
+        for n, replicas in ((10, 3), (9, 3), (2, 5), (1, 1)):
+            for rank in range(replicas):
+                ours, theirs = (m.DistributedSampler(range(n), replicas, rank, **options) for m in (data, reference))
+                for epoch in range(3):
+                    ours.set_epoch(epoch)
+                    theirs.set_epoch(epoch)
+                    assert list(ours) == list(theirs) and len(ours) == len(theirs)
+
+
+def test_distributed_sampler_asks_nobody(data, beyond_pytorch):
+    with pytest.raises(RuntimeError, match="num_replicas and rank"):
+        data.DistributedSampler(range(4))
+
+
+def test_everything_that_pytorch_has_is_there(data, oracle):
+    import torch.utils.data as reference
+
+    public = {name for name in reference.__all__ if not name.startswith("_")}
+    pipes = {name for name in public if "pipe" in name.lower()} | {"DataChunk", "argument_validation"}
+    deferred = {"guaranteed_datapipes_determinism", "non_deterministic"}
+    types = {"runtime_validation", "runtime_validation_disabled"}  # of pipes
+    assert {name for name in public - pipes - deferred - types if not hasattr(data, name)} == set()

@@ -175,11 +175,11 @@ def test_damaged_files(safetensors, tensors, path, beyond_pytorch):
 
 
 def test_types_that_are_not_supported(safetensors, path, beyond_pytorch):
-    header = b'{"w": {"dtype": "BF16", "shape": [2], "data_offsets": [0, 4]}}'
+    header = b'{"w": {"dtype": "F8_E4M3", "shape": [4], "data_offsets": [0, 4]}}'
     path.write_bytes(struct.pack("<Q", len(header)) + header + bytes(4))
-    with pytest.raises(TypeError, match=r"weights\.safetensors.*'w'.*BF16"):
+    with pytest.raises(TypeError, match=r"weights\.safetensors.*'w'.*F8_E4M3"):
         safetensors.load_file(path)
-    with pytest.raises(TypeError, match="BF16"):
+    with pytest.raises(TypeError, match="F8_E4M3"):
         safetensors.load(path.read_bytes())
 
 
@@ -217,3 +217,84 @@ def test_a_weights_file_is_as_readable_as_other_files(safetensors, tensors, path
     other = path.parent / "other"
     other.write_bytes(b"")
     assert path.stat().st_mode == other.stat().st_mode
+
+
+# ---- mapped files, and parts of them
+def test_halves(torch, safetensors, path, oracle):
+    from safetensors import torch as reference
+
+    values = {"b": torch.tensor([1.5, -2.0]).bfloat16(), "h": torch.ones(3).half(), "c": torch.ones(2) * 1j}
+    safetensors.save_file(values, path)
+    assert same(safetensors.load_file(path), values) and same(safetensors.load(safetensors.save(values)), values)
+    theirs = reference.load_file(path)
+    assert {name: str(value.dtype) for name, value in theirs.items()} == {
+        name: str(value.dtype) for name, value in values.items()
+    }
+    assert theirs["b"].tolist() == [1.5, -2]
+    reference.save_file(theirs, path)
+    assert same(safetensors.load_file(path), values)
+
+
+def test_types_that_the_format_has_not(torch, safetensors, path, beyond_pytorch):
+    with pytest.raises(ValueError, match=r"'w'.*complex128"):
+        safetensors.save_file({"w": torch.ones(2, dtype=torch.complex128)}, path)
+    assert not path.exists()
+
+
+def test_a_file_is_not_read_before_it_is_used(torch, safetensors, path, beyond_pytorch):
+    import resource
+
+    safetensors.save_file({"large": torch.zeros(64 << 20, dtype=torch.uint8), "small": torch.arange(3)}, path)
+
+    def resident():
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * resource.getpagesize()
+
+    before = resident()
+    loaded = safetensors.load_file(path)
+    assert loaded["small"].tolist() == [0, 1, 2] and resident() - before < 32 << 20
+    loaded["large"][5] = 9  # in memory only
+    safetensors.save_file({"other": torch.ones(1)}, path)  # replaces the file, under the mapping
+    assert loaded["large"][5] == 9 and loaded["large"].sum() == 9
+    assert list(safetensors.load_file(path)) == ["other"]
+
+
+def test_single_tensors_and_parts(torch, safetensors, tensors, path, backend):
+    if backend == "torch":
+        from safetensors import safe_open
+    else:
+        safe_open = safetensors.safe_open
+    safetensors.save_file(tensors, path, {"by": "test"})
+    with safe_open(path, framework="pt", device="cpu") as file:
+        assert sorted(file.keys()) == sorted(tensors) and file.metadata() == {"by": "test"}
+        assert file.get_tensor("matrix").tolist() == tensors["matrix"].tolist()
+        part = file.get_slice("matrix")
+        assert (part.get_shape(), part.get_dtype()) == ([3, 4], "F32")
+        assert part[1:, :2].tolist() == tensors["matrix"][1:, :2].tolist()
+        assert sorted(file.offset_keys()) == sorted(tensors)
+        for look_up in (file.get_tensor, file.get_slice):
+            with pytest.raises(safetensors.SafetensorError if backend != "torch" else Exception, match="nothing"):
+                look_up("nothing")
+
+
+def test_opening_what_is_no_file(safetensors, path, beyond_pytorch):
+    with pytest.raises(FileNotFoundError):
+        safetensors.safe_open(path)
+    path.write_bytes(b"")
+    with pytest.raises(safetensors.SafetensorError, match=r"weights\.safetensors"):
+        safetensors.safe_open(path)
+    with pytest.raises(safetensors.SafetensorError, match="framework 'np'"):
+        safetensors.safe_open(path, framework="np")
+
+
+def test_tensors_at_odd_places(safetensors, path):
+    """Other programs do not align them."""
+    header = (
+        b'{"b":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},'
+        b'"f":{"dtype":"F64","shape":[2],"data_offsets":[1,17]}}'
+    )
+    path.write_bytes(struct.pack("<Q", len(header)) + header + b"\7" + struct.pack("<2d", 1.5, 2.5))
+    loaded = safetensors.load_file(path)
+    assert loaded["b"].tolist() == [7] and loaded["f"].tolist() == [1.5, 2.5]
+    loaded["f"][0] = 3
+    assert loaded["f"].tolist() == [3, 2.5]

@@ -5,6 +5,7 @@ import copy
 import io
 import os
 import pickle
+import random
 import resource
 import subprocess
 import sys
@@ -365,10 +366,9 @@ def test_arguments(torch, tmp_path):
 
 
 def test_other_formats_are_named(torch, tmp_path):
-    oracle = pytest.importorskip("torch")
     path = tmp_path / "x.pt"
-    oracle.save(oracle.ones(2), path, _use_new_zipfile_serialization=False)
-    with pytest.raises(pickle.UnpicklingError, match=r"x\.pt.*before 1\.6"):
+    path.write_bytes(b"\0" * 257 + b"ustar" + b"\0" * 300)
+    with pytest.raises(pickle.UnpicklingError, match=r"x\.pt.*before 0\.1\.10.*tar"):
         torch.load(path)
     path.write_bytes(b"")
     with pytest.raises(EOFError, match=r"x\.pt.*empty"):
@@ -380,3 +380,117 @@ def test_other_formats_are_named(torch, tmp_path):
         archive.writestr("x/constants.pkl", b"")
     with pytest.raises(RuntimeError, match="TorchScript"):
         torch.load(path)
+
+
+# ---- files of PyTorch before 1.6
+def legacy(oracle, value):
+    file = io.BytesIO()
+    oracle.save(value, file, _use_new_zipfile_serialization=False)
+    return file.getvalue()
+
+
+def test_files_of_pytorch_before_1_6(torch, tmp_path):
+    oracle = pytest.importorskip("torch")
+    base = oracle.arange(10.0)
+    model = oracle.nn.Linear(2, 3)
+    optimizer = oracle.optim.Adam(model.parameters())
+    model(oracle.ones(2)).sum().backward()
+    optimizer.step()
+    value = {
+        "base": base,
+        "part": base[2:5],
+        "turned": base.view(2, 5).t(),
+        "half": oracle.tensor([1.5, 2.5], dtype=oracle.bfloat16),
+        "empty": oracle.zeros(0, 3),
+        "parameter": oracle.nn.Parameter(oracle.ones(2)),
+        "nested": [1, "two", (3.0, None, {4})],
+        "state": model.state_dict(),
+        "optimizer": optimizer.state_dict(),
+    }
+    path = tmp_path / "x.pt"
+    path.write_bytes(legacy(oracle, value))
+    assert torch.serialization.get_unsafe_globals_in_checkpoint(path) == []
+    for options in ({}, {"weights_only": False}, {"map_location": "cpu"}):
+        got = torch.load(path, **options)
+        assert got.keys() == value.keys() and got["nested"] == value["nested"]
+        for name in ("base", "part", "turned", "half", "empty", "parameter"):
+            assert got[name].tolist() == value[name].tolist() and got[name].stride() == value[name].stride()
+            assert str(got[name].dtype) == str(value[name].dtype)
+        got["base"][2] = 77
+        assert got["part"][0] == got["turned"][2, 0] == 77
+        ours = torch.nn.Linear(2, 3)
+        ours.load_state_dict(got["state"])
+        torch.optim.Adam(ours.parameters()).load_state_dict(got["optimizer"])
+        assert ours.weight.tolist() == model.weight.tolist()
+    with pytest.raises(RuntimeError, match=r"x\.pt.*cannot be mapped"):
+        torch.load(path, mmap=True)
+
+
+def test_models_of_pytorch_before_1_6(torch):
+    oracle = pytest.importorskip("torch")
+    data = legacy(oracle, oracle.nn.Sequential(oracle.nn.Linear(2, 3)))
+    with pytest.raises(pickle.UnpicklingError, match=r"Unsupported global: torch\.nn\.modules\.container\.Sequential"):
+        torch.load(io.BytesIO(data))
+    assert type(torch.load(io.BytesIO(data), weights_only=False)) is torch.nn.Sequential
+    unsafe = torch.serialization.get_unsafe_globals_in_checkpoint(io.BytesIO(data))
+    assert unsafe == ["torch.nn.modules.container.Sequential", "torch.nn.modules.linear.Linear"]
+
+
+def test_damaged_files_of_pytorch_before_1_6(torch):
+    oracle = pytest.importorskip("torch")
+    data = legacy(oracle, {"a": oracle.arange(4.0), "b": [oracle.ones(3), "text"]})
+    allowed = (pickle.UnpicklingError, RuntimeError, EOFError)
+    for length in range(len(data)):
+        with pytest.raises(allowed, match="BytesIO"):
+            torch.load(io.BytesIO(data[:length]))
+    drawn = random.Random(2)
+    for _ in range(500):
+        changed = bytearray(data)
+        for _ in range(drawn.choice([1, 1, 3])):
+            changed[drawn.randrange(15, len(data))] = drawn.randrange(256)
+        try:
+            torch.load(io.BytesIO(changed))
+        except allowed as error:
+            assert "BytesIO" in str(error)
+
+
+def test_a_file_of_pytorch_before_1_6_that_claims_to_be_large(torch):
+    oracle = pytest.importorskip("torch")
+    data = legacy(oracle, oracle.arange(4.0))
+    count = b"K\x04"  # elements, in the pickle
+    assert data.count(count + b"N") == 1
+    changed = data.replace(count + b"N", b"\x8a\x06" + (1 << 40).to_bytes(6, "little") + b"N")
+    with pytest.raises(RuntimeError, match="larger than the file"):
+        torch.load(io.BytesIO(changed))
+
+
+def test_names_are_found_through_memos(torch):
+    """Protocol 4 writes a module's name once, and refers to it after that."""
+    file = io.BytesIO()
+    torch.save([Own(3), Slow(4), "builtins", "eval"], file, pickle_protocol=4)
+    unsafe = torch.serialization.get_unsafe_globals_in_checkpoint(file)
+    assert sorted(unsafe) == [f"{__name__}.Own", f"{__name__}.Slow"]
+
+
+def test_hostile_names_are_found(torch):
+    from cygrad.serialization.unpickle import names_in
+
+    def text(value):
+        return b"\x8c" + bytes([len(value)]) + value.encode()
+
+    posix = ("posix", "system")
+    for body in (
+        text("posix") + b"\x94" + text("system") + b"\x94" + b"00" + b"h\x00h\x01\x93",
+        text("system") + b"q\x05" + text("posix") + b"h\x05\x93",
+        text("posix") + text("system") + b"\x93",
+        text("posix") + text("x") + b"0" + text("system") + b"\x93",
+        text("posix") + b"(" + text("eval") + b"1" + text("system") + b"\x93",
+        b"cposix\nsystem\n",
+        b"(iposix\nsystem\n",
+        text("posix") + b"p5\n0" + text("system") + b"p6\n0" + b"g5\ng6\n\x93",
+        text("posix") + text("a") + text("b") + b"\x860" + text("system") + b"\x93",
+    ):
+        assert names_in(b"\x80\x04" + body + b".") == [posix], body
+    for body in (text("posix") + b"N\x93", b"\x93", text("a") + b"\x93", b"h\x07", b"0", b"\xff"):
+        with pytest.raises(pickle.UnpicklingError):
+            names_in(b"\x80\x04" + body + b".")

@@ -23,6 +23,7 @@ from . import fft as fft
 from . import func as func
 from . import linalg as linalg
 from . import mps as mps
+from . import multiprocessing as multiprocessing
 from . import nn as nn
 from . import optim as optim
 from . import random as random

@@ -2,7 +2,7 @@
 
 MODULES = frozenset((
     "accelerator", "amp", "array_api", "backends", "compiler", "cpu", "cuda", "fft", "func", "linalg", "mps",
-    "return_types", "settings", "signal", "special", "tensortypes", "testing", "version",
+    "multiprocessing", "return_types", "settings", "signal", "special", "tensortypes", "testing", "version",
     "xpu"))
 
 # Functions of nn that PyTorch has at its top too.

@@ -16,6 +16,7 @@ cdef enum:                     # Tensor.flags
     TRUTH = 128                # made from a Python bool
     BARE = 64                  # made by __new__; __init__ has not run
     BATCHED = 512              # holds one example out of a batch, in vmap: see batch.pxi
+    LENT = 1024                # made to lend a buffer: somebody has the address of the memory
     DUAL = 256                 # carries a tangent of forward mode, or is a view of a tensor that does
 
 cdef enum:                     # Tensor.creation, why an in-place write through a view may be refused

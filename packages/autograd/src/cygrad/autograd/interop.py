@@ -3,6 +3,7 @@
 import sys
 
 from cygrad.storage.core import device as Device
+from cygrad.storage.core import dtypes
 from cygrad.storage.interop import dlpack_from_storage, storage_from_dlpack, storage_from_file
 
 from . import _core
@@ -158,6 +159,11 @@ def from_file(filename, shared=None, size=0, *, dtype=None, device=None, require
     return over(storage, (size,), (1,), made.dtype).requires_grad_(requires_grad)
 
 
+def bytes_of(storage):
+    """A storage's memory, as a memoryview."""
+    return memoryview(empty(0, dtype=dtypes["uint8"]).set_(storage).numpy())
+
+
 # ---- methods of Tensor
 
 
@@ -231,15 +237,34 @@ def __reversed__(self):
 
 
 def is_shared(self):
-    """Whether other processes see what is written to this tensor: it lies in a file mapped with ``shared=True``."""
+    """Whether the tensor lies in memory that can be shared with other processes, which then see what is written."""
     tensor_arg(self, "is_shared", "self")
     return self.untyped_storage().is_shared()
 
 
 def share_memory_(self):
-    """Refused, unless the memory is shared already: see ``Storage.share_memory_``."""
+    """Move this tensor's memory, in place, to where other processes can share it.
+
+    Those are processes that are forked from now on, and those that get the tensor through `cygrad.multiprocessing`.
+    Tensors over the same memory, such as views, move along.
+
+    Returns
+    -------
+    Tensor
+        This one.
+
+    Raises
+    ------
+    RuntimeError
+        Something that is no tensor has the memory's address, a NumPy array for example; or there is no room left.
+    """
     tensor_arg(self, "share_memory_", "self")
-    self.untyped_storage().share_memory_()
+    if not self.is_shared():
+        from cygrad.multiprocessing.memory import move
+
+        if not move(self):
+            raise RuntimeError("share_memory_(): this memory cannot be moved, because something that is no tensor has "
+                               "its address, such as a NumPy array or a slice of its storage: share a clone() of it")
     return self
 
 

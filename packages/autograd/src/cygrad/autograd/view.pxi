@@ -37,6 +37,74 @@ cdef Storage storage_alias(Storage s):
     return y
 
 
+cdef extern from "Python.h":
+    Py_ssize_t Py_REFCNT(object o)
+
+
+def exchange_memory(Tensor x not None, Storage target not None, list objects not None):
+    """Let the memory of a tensor's storage, and of all tensors over it, be another storage's, with the same bytes.
+
+    Addresses of memory lie in tensors, so all of them must be found, and nothing else may know the address.
+
+    Parameters
+    ----------
+    x : Tensor
+    target : Storage
+        Of the same size; it has the old memory afterwards. Nobody else may have it.
+    objects : list
+        Among them are all tensors that lie in the storage, perhaps: ``gc.get_objects()``.
+
+    Returns
+    -------
+    bool
+        False, and nothing has changed, if references to the storage are left that are no tensor's.
+    """
+    cdef Storage root = storage_root(x.mem), s
+    cdef Tensor t
+    cdef list tensors = []
+    cdef dict found = {}                  # storage over this memory -> how many of the tensors have it
+    cdef Py_ssize_t held
+    for o in objects:
+        if isinstance(o, Tensor):
+            t = <Tensor>o
+            if t.mem is not None and storage_root(t.mem) is root:
+                if t.flags & LENT:
+                    return False
+                tensors.append(t)
+                found[t.mem] = found.get(t.mem, 0) + 1
+    s = t = o = None
+    if target.nbytes != root.nbytes:
+        raise ValueError(f"a storage of {root.nbytes} bytes cannot have memory of {target.nbytes} bytes")
+    settle()                              # what is counted from here on stays so: the GIL is held
+    found.setdefault(root, 0)
+    for s, count in found.items():
+        held = count + 2                  # the dictionary and the loop's variable have it too
+        if s is root:
+            held += len(found)            # each of the others, and the variable above
+        if Py_REFCNT(s) != held:
+            return False
+    shift_memory(root, target, tensors, list(found))
+    return True
+
+
+cdef int shift_memory(Storage root, Storage target, list tensors, list storages) except -1:
+    """Exchange two storages' memory; tensors and aliases of the first follow it. The GIL is held throughout."""
+    cdef Tensor t
+    cdef Storage s
+    cdef char* ptr = target.ptr
+    for t in tensors:
+        t.m.data = ptr + (t.m.data - root.ptr)
+    for s in storages:
+        if s is not root:
+            s.ptr = ptr
+            s.readonly = target.readonly
+    target.ptr, root.ptr = root.ptr, ptr
+    target.kind, root.kind = root.kind, target.kind
+    target.readonly, root.readonly = root.readonly, target.readonly
+    target.owner, root.owner = root.owner, target.owner
+    return 0
+
+
 cdef bint same_strides(const Meta* a, const Meta* b) noexcept:
     return a.ndim == b.ndim and memcmp(a.strides, b.strides, a.ndim * sizeof(int64_t)) == 0
 

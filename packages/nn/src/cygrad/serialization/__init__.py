@@ -18,9 +18,11 @@ from cygrad.storage.parts import require
 require("autograd")
 
 from cygrad import TypedStorage, UntypedStorage, device
-from cygrad.serialization.archive import Reader, Writer, bytes_of
+from cygrad.autograd.interop import bytes_of
+from cygrad.serialization.archive import Reader, Writer
+from cygrad.serialization.legacy import LegacyReader, is_legacy, object_pickle
 from cygrad.serialization.names import KNOWN, StorageKind, named
-from cygrad.serialization.unpickle import Unpickler, names_in
+from cygrad.serialization.unpickle import Refused, Unpickler, names_in
 from cygrad.serialization.write import Pickler
 from cygrad.utils.files import replacing
 
@@ -90,7 +92,11 @@ def safe_globals(safe_globals: Sequence[Any]) -> Iterator[None]:
 def get_unsafe_globals_in_checkpoint(f: str | os.PathLike | IO[bytes]) -> list[str]:
     """Return the names in a checkpoint that `load` would refuse. Nothing of it is run."""
     with _opened(f) as (file, name):
-        names = names_in(_reader(file, name).read("data.pkl"))
+        try:
+            data = object_pickle(file) if is_legacy(file) else _reader(file, name).read("data.pkl")
+            names = names_in(data)
+        except pickle.UnpicklingError as error:
+            raise pickle.UnpicklingError(str(error) if str(error).startswith(name) else f"{name}: {error}") from error
     return [".".join(name) for name in names if name not in KNOWN and name not in _safe]
 
 
@@ -208,19 +214,27 @@ def load(
         raise TypeError(f"load() got unexpected keyword arguments {sorted(pickle_load_args)}")
     if mmap and not isinstance(f, (str, os.PathLike)):
         raise ValueError("f must be a string or path to use mmap=True: only files on disk are mapped")
+    def unpickle(data: bytes, find: Callable[[tuple], Any]) -> Any:
+        if weights_only is False:
+            return _AnyUnpickler(io.BytesIO(data), find).load()
+        return Unpickler(data, find, _safe).load()
+
     with _opened(f) as (file, name):
-        reader = _reader(file, name)
-        if mmap:
-            reader.map_file()
-        storages = _Storages(reader, map_location)
+        place = _Placer(name, map_location)
         try:
-            data = reader.read("data.pkl")
-            if weights_only is False:
-                return _AnyUnpickler(io.BytesIO(data), storages.find).load()
-            return Unpickler(data, storages.find, _safe).load()
-        except _Refused as error:
+            if is_legacy(file):
+                if mmap:
+                    raise RuntimeError(f"{name}: it has the format of PyTorch before 1.6, which cannot be mapped")
+                return LegacyReader(file, name, place, unpickle).load()
+            reader = _reader(file, name)
+            if mmap:
+                reader.map_file()
+            return unpickle(reader.read("data.pkl"), _Storages(reader, place).find)
+        except Refused as error:
             raise error.reason from None
         except pickle.UnpicklingError as error:
+            if str(error).startswith(name):
+                raise
             what = "" if weights_only is False else "Weights only load failed. "
             raise pickle.UnpicklingError(f"{what}{name}: {error}") from error.__cause__
 
@@ -255,20 +269,43 @@ def _reader(file: IO[bytes], name: str) -> Reader:
     return reader
 
 
-class _Refused(pickle.UnpicklingError):
-    """Carries an error through the pickle machine as it is."""
+class _Placer:
+    """Brings storages to the devices where they are wanted."""
 
-    def __init__(self, reason: Exception) -> None:
-        super().__init__(str(reason))
-        self.reason = reason
+    def __init__(self, name: str, map_location: MapLocation) -> None:
+        self.name = name
+        self.map_location = map_location
+
+    def __call__(self, storage: UntypedStorage, location: str) -> UntypedStorage:
+        where = self.map_location
+        if isinstance(where, dict):
+            location = where.get(location, location)
+        elif callable(where) and not isinstance(where, device):
+            answer = where(storage, location)
+            if isinstance(answer, TypedStorage):
+                answer = answer.untyped()
+            if answer is not None and not isinstance(answer, UntypedStorage):
+                raise Refused(TypeError(f"map_location must return a storage or None, got {type(answer).__name__}"))
+            if answer is not None:
+                return answer
+        elif where is not None:
+            location = str(where)
+        if location.partition(":")[0] != "cpu":
+            raise Refused(
+                RuntimeError(
+                    f"{self.name}: Attempting to deserialize object on device {location!r}, which is not available "
+                    "here. To bring its tensors to the CPU, load it with map_location='cpu'"
+                )
+            )
+        return storage
 
 
 class _Storages:
     """The storages of a checkpoint, read when they are first named."""
 
-    def __init__(self, reader: Reader, map_location: MapLocation) -> None:
+    def __init__(self, reader: Reader, place: _Placer) -> None:
         self.reader = reader
-        self.map_location = map_location
+        self.place = place
         self.read: dict[str, UntypedStorage] = {}
 
     def find(self, key: tuple) -> UntypedStorage | TypedStorage:
@@ -276,7 +313,7 @@ class _Storages:
         try:
             return self._find(*key)
         except RuntimeError as error:
-            raise _Refused(error) from None
+            raise Refused(error) from None
 
     def _find(self, what: str, kind: Any, record: str, location: str, elements: int) -> UntypedStorage | TypedStorage:
         if what != "storage" or not isinstance(kind, StorageKind):
@@ -288,33 +325,11 @@ class _Storages:
             length = self.reader.length(f"data/{record}")
             if size != length:
                 raise self.reader.damaged(f"storage {record} should have {size} bytes, its record has {length}")
-            self.read[record] = self._placed(self.reader.storage(f"data/{record}"), location)
+            self.read[record] = self.place(self.reader.storage(f"data/{record}"), location)
         storage = self.read[record]
         if size != storage.nbytes():
             raise self.reader.damaged(f"storage {record} has two sizes, {storage.nbytes()} and {size} bytes")
         return TypedStorage(storage, kind.dtype) if kind.dtype else storage
-
-    def _placed(self, storage: UntypedStorage, location: str) -> UntypedStorage:
-        """The storage on the device where it is wanted."""
-        where = self.map_location
-        if isinstance(where, dict):
-            location = where.get(location, location)
-        elif callable(where) and not isinstance(where, device):
-            answer = where(storage, location)
-            if isinstance(answer, TypedStorage):
-                answer = answer.untyped()
-            if answer is not None and not isinstance(answer, UntypedStorage):
-                raise _Refused(TypeError(f"map_location must return a storage or None, got {type(answer).__name__}"))
-            if answer is not None:
-                return answer
-        elif where is not None:
-            location = str(where)
-        if location.partition(":")[0] != "cpu":
-            raise RuntimeError(
-                f"{self.reader.name}: Attempting to deserialize object on device {location!r}, which is not available "
-                "here. To bring its tensors to the CPU, load it with map_location='cpu'"
-            )
-        return storage
 
 
 class _AnyUnpickler(pickle.Unpickler):

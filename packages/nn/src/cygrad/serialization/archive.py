@@ -11,26 +11,15 @@ import zlib
 from typing import IO, Any
 
 from cygrad import UntypedStorage, frombuffer, uint8
+from cygrad.autograd.interop import bytes_of
 
-__all__ = ["Reader", "Writer", "bytes_of"]
+__all__ = ["Reader", "Writer"]
 
 ALIGNMENT = 64  # bytes; vector loads of mapped storages are aligned
 CHUNK = 1 << 22
 LOCAL_HEADER = struct.Struct("<4s5H3L2H")
 ZIP_SIGNATURE = b"PK\x03\x04"
-LEGACY_SIGNATURE = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19."  # the number that PyTorch before 1.6 pickled first
 PADDING = b"FB"  # id of the extra field that PyTorch fills with padding
-OLDER_FORMAT = (
-    "it has the format of PyTorch before 1.6, which is not supported: load it with PyTorch and save it again, "
-    "which writes a zip archive"
-)
-
-
-def bytes_of(storage: UntypedStorage) -> memoryview:
-    """A storage's memory."""
-    from cygrad import empty
-
-    return memoryview(empty(0, dtype=uint8).set_(storage).numpy())
 
 
 class Reader:
@@ -62,11 +51,10 @@ class Reader:
         self.map: mmap.mmap | None = None
         self.size = file.seek(0, os.SEEK_END)
         file.seek(0)
-        head = file.read(len(LEGACY_SIGNATURE))
-        if not head:
+        if not self.size:
             raise EOFError(f"{name}: the file is empty")
-        if not head.startswith(ZIP_SIGNATURE):
-            raise ValueError(f"{name}: {self._other_format(head)}")
+        if file.read(len(ZIP_SIGNATURE)) != ZIP_SIGNATURE:
+            raise ValueError(f"{name}: {self._other_format()}")
         try:
             with zipfile.ZipFile(file) as archive:
                 entries = archive.infolist()
@@ -75,12 +63,13 @@ class Reader:
             raise self.damaged(f"its table of contents cannot be read ({error})") from error
         self.entries = self._named(entries)
 
-    def _other_format(self, head: bytes) -> str:
-        if head == LEGACY_SIGNATURE:
-            return OLDER_FORMAT
+    def _other_format(self) -> str:
         self.file.seek(257)
         if self.file.read(5) == b"ustar":
-            return OLDER_FORMAT
+            return (
+                "it has the format of PyTorch before 0.1.10, a tar archive, which is not supported: load it with "
+                "PyTorch and save it again"
+            )
         return "it is no zip archive, which checkpoints are"
 
     def damaged(self, why: str) -> RuntimeError:

@@ -16,7 +16,7 @@ from cygrad import Tensor
 from cygrad.nn.parameter import Parameter
 from cygrad.serialization.names import CALLED, KNOWN, set_attributes
 
-__all__ = ["Unpickler", "names_in"]
+__all__ = ["Refused", "Unpickler", "names_in"]
 
 KEY_PARTS = 1000  # of a key that is a tuple: hashing one that contains itself many times over would never end
 CONTAINERS = (str, bytes, bytearray, list, tuple, set, frozenset, dict)
@@ -77,6 +77,14 @@ def _check_keys(function: Any, args: tuple) -> None:
             if pairs and not (isinstance(item, (list, tuple)) and len(item) == 2):
                 raise TypeError(f"a dictionary is made from pairs, got {type(item).__name__}")
             check_key(item[0] if pairs else item)
+
+
+class Refused(pickle.UnpicklingError):
+    """Carries an error through the pickle machine as it is."""
+
+    def __init__(self, reason: Exception) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
 
 
 class Unpickler:
@@ -324,16 +332,59 @@ HANDLERS: dict[int, Callable[[Unpickler], None]] = {
 
 
 def names_in(data: bytes) -> list[tuple[str, str]]:
-    """The names in a pickle, without reading it further."""
+    """The names in a pickle, found by following its stack and memo without making anything.
+
+    Raises
+    ------
+    UnpicklingError
+        If the pickle is damaged, or it puts a name together from something that is no text.
+    """
     import pickletools
 
-    names, texts = [], []
-    for opcode, arg, _ in pickletools.genops(data):
-        if opcode.name == "GLOBAL":
-            module, _, name = str(arg).partition(" ")
-            names.append((module, name))
-        elif opcode.name == "STACK_GLOBAL" and len(texts) >= 2:
-            names.append((texts[-2], texts[-1]))
-        elif isinstance(arg, str):
-            texts.append(arg)
+    names: list[tuple[str, str]] = []
+    stack: list[Any] = []  # text, MARK, or None for any other object
+    memo: dict[int, Any] = {}
+    try:
+        for opcode, arg, at in pickletools.genops(data):
+            if opcode.name in ("GLOBAL", "INST"):
+                module, _, name = str(arg).partition(" ")
+                names.append((module, name))
+            elif opcode.name == "STACK_GLOBAL":
+                module, name = stack[-2:]
+                if type(module) is not str or type(name) is not str:
+                    raise pickle.UnpicklingError(f"the name at byte {at} is put together from objects that are no text")
+                names.append((module, name))
+            _follow(opcode, arg, stack, memo)
+    except pickle.UnpicklingError:
+        raise
+    except Exception as error:  # whatever a hostile pickle makes the steps raise
+        raise pickle.UnpicklingError(f"the pickle is damaged or hostile: {type(error).__name__}: {error}") from error
     return list(dict.fromkeys(names))
+
+
+def _follow(opcode: Any, arg: Any, stack: list[Any], memo: dict[int, Any]) -> None:
+    """Do to the stack what an opcode does, as far as text is concerned."""
+    import pickletools
+
+    if opcode.name == "MEMOIZE":
+        memo[len(memo)] = stack[-1]
+    elif "PUT" in opcode.name:
+        memo[int(arg)] = stack[-1]
+    elif "GET" in opcode.name:
+        stack.append(memo[int(arg)])
+    elif opcode.name == "DUP":
+        stack.append(stack[-1])
+    elif opcode.name == "MARK":
+        stack.append(MARK)
+    elif opcode.name == "POP":
+        stack.pop()
+    else:
+        taken = list(opcode.stack_before)
+        if pickletools.markobject in taken:
+            while stack.pop() is not MARK:
+                pass
+            taken = taken[: taken.index(pickletools.markobject)]
+        if taken:
+            del stack[-len(taken) :]
+        text = isinstance(arg, str) and ("UNICODE" in opcode.name or "STRING" in opcode.name)
+        stack += [arg if text else None] * len(opcode.stack_after)

@@ -6,21 +6,41 @@ The functions are named as in ``safetensors.torch``. The format itself is read a
 from __future__ import annotations
 
 import errno
+import json
+import math
+import mmap
 import os
+import struct
 from collections.abc import Collection, Mapping
 from typing import Any
 
-import safetensors.numpy
-from safetensors import SafetensorError, safe_open
+import safetensors
+from safetensors import SafetensorError, TensorSpec
 
 import cygrad
 from cygrad import Tensor
 from cygrad.utils.files import replacing
 
-__all__ = ["SafetensorError", "load", "load_file", "load_model", "save", "save_file", "save_model"]
+__all__ = ["SafetensorError", "load", "load_file", "load_model", "safe_open", "save", "save_file", "save_model"]
 
-# Names of the file format for element types that numpy can hand over.
-_DTYPES = ("BOOL", "U8", "I8", "I16", "I32", "I64", "F16", "F32", "F64", "C64")
+# Element types by their names in the format.
+_DTYPES = {
+    "BOOL": cygrad.bool,
+    "U8": cygrad.uint8,
+    "I8": cygrad.int8,
+    "U16": cygrad.uint16,
+    "I16": cygrad.int16,
+    "U32": cygrad.uint32,
+    "I32": cygrad.int32,
+    "U64": cygrad.uint64,
+    "I64": cygrad.int64,
+    "F16": cygrad.float16,
+    "BF16": cygrad.bfloat16,
+    "F32": cygrad.float32,
+    "F64": cygrad.float64,
+    "C64": cygrad.complex64,
+}
+_LENGTH = struct.Struct("<Q")  # of the header, at the beginning of a file
 
 
 def save(tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> bytes:
@@ -44,7 +64,7 @@ def save(tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None) 
     RuntimeError
         If two tensors share memory; the message names both.
     """
-    return safetensors.numpy.save(_arrays(tensors), metadata=metadata)
+    return bytes(safetensors.serialize(_specs(tensors), metadata=metadata))
 
 
 def save_file(
@@ -70,25 +90,25 @@ def save_file(
     OSError
         If the file cannot be written; FileNotFoundError if its folder does not exist.
     """
-    arrays = _arrays(tensors)
+    specs = _specs(tensors)
     try:
         with replacing(filename, "a weights file") as part:
-            safetensors.numpy.save_file(arrays, part, metadata=metadata)
+            safetensors.serialize_file(specs, part, metadata=metadata)
     except SafetensorError as error:
         raise OSError(errno.EIO, f"the weights file could not be written ({error})", os.fspath(filename)) from error
 
 
 def load(data: bytes) -> dict[str, Tensor]:
     """Return the tensors in the bytes of a safetensors file; errors are those of `load_file`."""
-    try:
-        arrays = safetensors.numpy.load(data)
-    except KeyError as error:
-        raise TypeError(f"the data has a tensor of the unsupported element type {error}") from error
-    return {name: cygrad.from_numpy(array.copy()) for name, array in arrays.items()}
+    safetensors.deserialize(data)  # checks everything that the header says
+    return {name: tensor.clone() for name, tensor in _Contents(data, "the data").tensors().items()}
 
 
 def load_file(filename: str | os.PathLike, device: Any = "cpu") -> dict[str, Tensor]:
-    """Return the tensors of a safetensors file.
+    """Return the tensors of a safetensors file, without reading it.
+
+    The file is mapped: what is not used is not read, and what is written to the tensors stays in memory. Until they are
+    gone, nobody may write into the file; that it is replaced, as `save_file` does, does no harm.
 
     Parameters
     ----------
@@ -109,19 +129,124 @@ def load_file(filename: str | os.PathLike, device: Any = "cpu") -> dict[str, Ten
     TypeError
         If it has a tensor of an element type that is not supported; the message names both.
     """
-    with open(filename, "rb"):
-        pass  # the usual errors for files that cannot be read
-    try:
-        with safe_open(filename, framework="np") as file:
-            names = list(file.keys())
-            for name in names:
-                dtype = file.get_slice(name).get_dtype()
-                if dtype not in _DTYPES:
-                    raise TypeError(f"{os.fspath(filename)}: {name!r} has the unsupported element type {dtype}")
-            arrays = {name: file.get_tensor(name) for name in names}
-    except SafetensorError as error:
-        raise SafetensorError(f"{os.fspath(filename)}: not a complete safetensors file ({error})") from error
-    return {name: cygrad.from_numpy(array).to(device) for name, array in arrays.items()}
+    with safe_open(filename, device=device) as file:
+        return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+
+
+class safe_open:
+    """A safetensors file of which single tensors, and parts of them, are wanted. It is mapped, as by `load_file`.
+
+    Parameters
+    ----------
+    filename : path
+    framework : str, default "pt"
+        "pt": cygrad's tensors take the place of PyTorch's.
+    device : str or device, default "cpu"
+        Where the tensors go.
+
+    Raises
+    ------
+    FileNotFoundError, SafetensorError, TypeError
+        As for `load_file`.
+    """
+
+    def __init__(self, filename: str | os.PathLike, framework: str = "pt", device: Any = "cpu") -> None:
+        if framework not in ("pt", "torch", "pytorch"):
+            raise SafetensorError(f"framework {framework!r} is none of 'pt': use safe_open of the safetensors package")
+        self._device = cygrad.device(device)
+        name = os.fspath(filename)
+        with open(filename, "rb") as file:
+            try:
+                with safetensors.safe_open(filename, framework="np"):
+                    pass  # checks everything that the header says
+                data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+            except (SafetensorError, ValueError) as error:
+                raise SafetensorError(f"{name}: not a complete safetensors file ({error})") from error
+        self._contents = _Contents(data, name)
+
+    def __enter__(self) -> safe_open:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        pass  # the mapping goes with the last tensor over it
+
+    def keys(self) -> list[str]:
+        """Return the names of the tensors."""
+        return list(self._contents.entries)
+
+    def offset_keys(self) -> list[str]:
+        """Return the names of the tensors, in the order in which they lie in the file."""
+        return sorted(self._contents.entries, key=lambda name: self._contents.entries[name]["data_offsets"])
+
+    def metadata(self) -> dict[str, str] | None:
+        """Return the text in the header, None if there is none."""
+        return self._contents.metadata
+
+    def get_tensor(self, name: str) -> Tensor:
+        """Return a tensor.
+
+        Raises
+        ------
+        SafetensorError
+            If the file has none of that name.
+        """
+        return self._contents.tensor(name).to(self._device)
+
+    def get_slice(self, name: str) -> _Slice:
+        """Return an object whose ``[...]`` gives parts of a tensor; it also has ``get_shape()`` and ``get_dtype()``."""
+        return _Slice(self._contents.tensor(name), self._contents.entries[name]["dtype"], self._device)
+
+
+class _Slice:
+    def __init__(self, tensor: Tensor, dtype: str, device: Any) -> None:
+        self.tensor = tensor
+        self.dtype = dtype
+        self.device = device
+
+    def get_shape(self) -> list[int]:
+        """Return the shape of the whole tensor."""
+        return list(self.tensor.shape)
+
+    def get_dtype(self) -> str:
+        """Return the format's name of the element type."""
+        return self.dtype
+
+    def __getitem__(self, index: Any) -> Tensor:
+        return self.tensor[index].to(self.device)
+
+
+class _Contents:
+    """What a header, which the library has checked, says of the bytes behind it."""
+
+    def __init__(self, data: Any, name: str) -> None:
+        self.data = data
+        self.name = name
+        length = _LENGTH.unpack_from(data)[0]
+        self.start = _LENGTH.size + length
+        self.entries: dict[str, Any] = json.loads(bytes(data[_LENGTH.size : self.start]))
+        self.metadata: dict[str, str] | None = self.entries.pop("__metadata__", None)
+        for key, entry in self.entries.items():
+            if entry["dtype"] not in _DTYPES:
+                raise TypeError(f"{name}: {key!r} has the unsupported element type {entry['dtype']}")
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All tensors, over these bytes."""
+        return {name: self.tensor(name) for name in self.entries}
+
+    def tensor(self, name: str) -> Tensor:
+        """One tensor, over these bytes where the processor can read it there."""
+        if name not in self.entries:
+            raise SafetensorError(f"{self.name}: it has no tensor {name!r}")
+        entry = self.entries[name]
+        dtype, shape = _DTYPES[entry["dtype"]], entry["shape"]
+        count = math.prod(shape)
+        if count == 0:
+            return cygrad.empty(shape, dtype=dtype)
+        start = self.start + entry["data_offsets"][0]
+        if start % dtype.itemsize:
+            part = bytearray(self.data[start : start + count * dtype.itemsize])
+            return cygrad.frombuffer(part, dtype=dtype).view(shape)
+        return cygrad.frombuffer(self.data, dtype=dtype, count=count, offset=start).view(shape)
 
 
 def save_model(
@@ -238,8 +363,8 @@ def _removable(state: Mapping[str, Tensor], preferred: Collection[str] = ()) -> 
     return removable
 
 
-def _arrays(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-    """The tensors as numpy arrays over the same memory, if a file can hold them."""
+def _specs(tensors: Mapping[str, Tensor]) -> dict[str, TensorSpec]:
+    """What the library is told of tensors, if a file can hold them."""
     if not isinstance(tensors, Mapping):
         raise ValueError(f"a mapping of str to Tensor is wanted, got {type(tensors).__name__}")
     for name, tensor in tensors.items():
@@ -250,10 +375,20 @@ def _arrays(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
                 f"{name!r} is not contiguous (shape {tuple(tensor.shape)}, stride {tensor.stride()}): save "
                 "contiguous() of it"
             )
+        if tensor.dtype not in _DTYPES.values():
+            raise ValueError(f"{name!r} has the dtype {tensor.dtype}, which a safetensors file cannot hold")
     groups = _sharing(tensors)
     if groups:
         raise RuntimeError(
             f"some tensors share memory and would come back as separate ones: {groups}; save one of each group, or "
             "the whole module by save_model"
         )
-    return {name: tensor.detach().numpy() for name, tensor in tensors.items()}
+    return {
+        name: TensorSpec(
+            dtype=repr(tensor.dtype).removeprefix("torch."),
+            shape=tuple(tensor.shape),
+            data_ptr=tensor.data_ptr(),
+            data_len=tensor.numel() * tensor.element_size(),
+        )
+        for name, tensor in tensors.items()
+    }

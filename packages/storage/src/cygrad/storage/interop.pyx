@@ -1,7 +1,7 @@
 # Memory shared with other libraries, in both directions, without copying.
 from cpython.buffer cimport (
     Py_buffer, PyBUF_FORMAT, PyBUF_F_CONTIGUOUS, PyBUF_FULL_RO, PyBUF_ND, PyBUF_STRIDES, PyBUF_WRITABLE,
-    PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer)
+    PyBuffer_FillInfo, PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer)
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 from cygrad.storage.core cimport (
@@ -63,16 +63,117 @@ cdef int code_of_format(object obj, const Py_buffer* view) except -1:
     return code
 
 
+cdef extern from *:
+    """
+    #include <errno.h>
+    #include <sys/mman.h>
+    #include <unistd.h>
+    static void* cyg_map_shared(int fd, size_t n)
+    {
+        int flags = MAP_SHARED;
+        void *p;
+    #ifdef MAP_POPULATE
+        flags |= MAP_POPULATE;             /* all of it will be read: no fault for each page */
+    #endif
+        p = mmap(NULL, n, PROT_READ | PROT_WRITE, flags, fd, 0);
+        return p == MAP_FAILED ? NULL : p;
+    }
+    """
+    int errno
+    void* cyg_map_shared(int fd, size_t n) nogil
+    int munmap(void* p, size_t n) nogil
+    int close(int fd) nogil
+
+
+cdef class Mapping:
+    """A file's bytes as memory that other processes which map it see too; a buffer of bytes.
+
+    Python's own ``mmap`` keeps a descriptor open for each mapping, of which a process may have few.
+
+    Parameters
+    ----------
+    fd : int
+        Descriptor of the file.
+    nbytes : int
+        How much of it, from its beginning.
+    keep : bool
+        Whether the descriptor belongs to the mapping from now on, and is closed with it.
+
+    Attributes
+    ----------
+    fd : int
+        The descriptor, -1 where it was not kept.
+    nbytes : int
+
+    Raises
+    ------
+    OSError
+        It cannot be mapped; the descriptor is still the caller's then.
+    """
+    cdef char* ptr
+    cdef readonly Py_ssize_t nbytes
+    cdef readonly int fd
+    cdef object __weakref__
+
+    def __cinit__(self, int fd, Py_ssize_t nbytes, bint keep=False):
+        self.fd = -1
+        if nbytes <= 0:
+            raise ValueError(f"a mapping of {nbytes} bytes: it must have some")
+        self.ptr = <char*>cyg_map_shared(fd, nbytes)
+        if self.ptr == NULL:
+            import os
+            raise OSError(errno, f"unable to map {nbytes} bytes of shared memory: {os.strerror(errno)}")
+        self.nbytes = nbytes
+        if keep:
+            self.fd = fd
+
+    def __dealloc__(self):
+        if self.ptr != NULL:
+            munmap(self.ptr, self.nbytes)
+        if self.fd >= 0:
+            close(self.fd)
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        PyBuffer_FillInfo(view, self, self.ptr, self.nbytes, False, flags)
+
+    def __len__(self):
+        return self.nbytes
+
+
 cdef class Lease:
     # owned by the Storage that views the memory; while it lives, the exporter may neither move nor resize it
     cdef Py_buffer view
     cdef bint held
     cdef readonly object filename          # of a mapped file
     cdef readonly bint shared              # other processes that map the file see what is written
+    cdef Mapping mapping                   # None, or the one that the memory is part of
 
     def __dealloc__(self):
         if self.held:
             PyBuffer_Release(&self.view)
+
+
+cdef Mapping mapped(object obj):
+    """The mapping that a buffer, or a slice of one, lies in, or None."""
+    if isinstance(obj, memoryview):
+        obj = obj.obj
+    return obj if isinstance(obj, Mapping) else None
+
+
+def mapping_of(Storage storage not None):
+    """The shared mapping in which a storage lies.
+
+    Returns
+    -------
+    tuple or None
+        The `Mapping`, and the storage's first byte in it.
+    """
+    cdef Storage s = storage
+    while isinstance(s.owner, Storage):
+        s = s.owner
+    if not isinstance(s.owner, Lease) or (<Lease>s.owner).mapping is None:
+        return None
+    return (<Lease>s.owner).mapping, storage.ptr - (<Lease>s.owner).mapping.ptr
 
 
 cdef Lease lease(object obj, int flags):
@@ -191,6 +292,8 @@ def storage_from_bytes(obj, dtype, Py_ssize_t count=-1, Py_ssize_t offset=0):
     if count > (n - offset) // item:
         raise ValueError(f"{count} elements of {item} bytes from offset {offset} were asked for, but the buffer has "
                          f"{n} bytes")
+    x.mapping = mapped(obj)
+    x.shared = x.mapping is not None
     return storage_borrow(<char*>x.view.buf + offset, count * item, x, x.view.readonly), count
 
 

@@ -414,22 +414,21 @@ cdef class Storage:
         return getattr(self.owner, "filename", None)
 
     def is_shared(self):
-        """Whether other processes see what is written here: for a file that was mapped with ``shared=True``."""
+        """Whether the bytes lie where other processes can see what is written: in a mapped file, or shared memory."""
         return getattr(self.owner, "shared", False)
 
     def share_memory_(self):
-        """Would move the bytes into memory shared with other processes, which is impossible under living tensors.
+        """Moving memory to where other processes share it is a matter of the tensors over it.
 
         Raises
         ------
         RuntimeError
-            Always, unless they lie there already.
+            Unless the bytes lie there already.
         """
         if self.is_shared():
             return self
-        raise RuntimeError("share_memory_(): this memory belongs to its process and cannot be moved while tensors "
-                           "point into it; make the tensor in shared memory: from_file(name, shared=True, size=n), or "
-                           "frombuffer over the buffer of a multiprocessing.shared_memory.SharedMemory")
+        raise RuntimeError("a storage cannot be moved into shared memory by itself: call share_memory_() of a tensor over "
+                           "it, which takes all tensors along")
 
     def clone(self):
         """A storage of its own with the same bytes."""

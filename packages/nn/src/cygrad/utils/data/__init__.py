@@ -1,7 +1,7 @@
 """Loading of data: datasets, samplers, and the loader that turns them into batches."""
 
 from cygrad.utils.data.collate import default_collate, default_convert
-from cygrad.utils.data.dataloader import DataLoader, get_worker_info
+from cygrad.utils.data.dataloader import DataLoader
 from cygrad.utils.data.dataset import (
     ChainDataset,
     ConcatDataset,
@@ -12,6 +12,8 @@ from cygrad.utils.data.dataset import (
     TensorDataset,
     random_split,
 )
+from cygrad.utils.data.distributed import DistributedSampler
+from cygrad.utils.data.info import get_worker_info
 from cygrad.utils.data.sampler import (
     BatchSampler,
     RandomSampler,
@@ -27,6 +29,7 @@ __all__ = [
     "ConcatDataset",
     "DataLoader",
     "Dataset",
+    "DistributedSampler",
     "IterableDataset",
     "RandomSampler",
     "Sampler",

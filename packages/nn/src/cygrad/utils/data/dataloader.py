@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import math
+import os
 import warnings
 from collections.abc import Callable, Iterator
 from itertools import repeat
 from typing import Any
 
 from cygrad.utils.data.collate import default_collate, default_convert
-from cygrad.utils.data.dataset import IterableDataset, read_items
-from cygrad.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, draw_seed
+from cygrad.utils.data.dataset import IterableDataset
+from cygrad.utils.data.passes import InProcess, Parallel
+from cygrad.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 
-__all__ = ["DataLoader", "get_worker_info"]
-
-
-def get_worker_info() -> None:
-    """Return what is known about the loader process that this code runs in: None in the main process."""
-    return
+__all__ = ["DataLoader"]
 
 
 class _Endless(Sampler[None]):
@@ -43,24 +40,45 @@ class DataLoader:
     batch_sampler : Sampler or iterable, optional
         Yields lists of indices; instead of `batch_size`, `shuffle`, `sampler` and `drop_last`.
     num_workers : int, default 0
-        Number of loader processes; only 0, loading in this process, is there so far.
+        Number of worker processes that load ahead; 0 loads in this process when the next batch is asked for.
     collate_fn : callable, optional
         Makes a batch from a list of samples; `default_collate` by default.
     pin_memory : bool
         Has no effect without an accelerator.
     drop_last : bool
         Leave out a last batch that is shorter.
-    timeout, worker_init_fn, multiprocessing_context, prefetch_factor, persistent_workers, in_order
-        Concern loader processes.
+    timeout : float
+        Seconds to wait for a batch from workers; 0 waits as long as they live.
+    worker_init_fn : callable, optional
+        Is called in each worker, with its number, before it begins.
+    multiprocessing_context : str or context, optional
+        How workers are started: "fork", "spawn" or "forkserver"; Python's default by default. What is not forked gets
+        dataset, `collate_fn` and `worker_init_fn` as pickles.
     generator : Generator, optional
         Where the random numbers come from; the global one by default.
+    prefetch_factor : int, optional
+        Batches that each worker loads ahead, 2 by default.
+    persistent_workers : bool
+        Keep the workers, and their copies of the dataset, from one pass to the next.
+    pin_memory_device : str
+        Has no effect.
+    in_order : bool
+        Yield batches in the order of the sampler; otherwise as they are ready.
+
+    Notes
+    -----
+    Worker ``i`` starts with the seed ``base + i`` for Python, cygrad and NumPy, where ``base`` is drawn from
+    `generator` in each pass: PyTorch's seeds. An error in a worker is raised here with the worker's traceback. Batches
+    come in shared memory that has no name, of which nothing is left over. A worker uses one thread.
 
     Raises
     ------
     ValueError
         If options contradict each other.
-    NotImplementedError
-        If loader processes are asked for.
+    TypeError
+        If `multiprocessing_context` is neither a name nor a context.
+
+    While iterating: RuntimeError if a worker dies or the time is over, and whatever dataset and `collate_fn` raise.
     """
 
     _fixed = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
@@ -89,7 +107,7 @@ class DataLoader:
         pin_memory_device: str = "",
         in_order: bool = True,
     ) -> None:
-        _check_workers(num_workers, timeout, multiprocessing_context, prefetch_factor, persistent_workers)
+        _check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
         self.dataset = dataset
         self.num_workers = num_workers
         self.pin_memory = pin_memory
@@ -97,7 +115,7 @@ class DataLoader:
         self.timeout = timeout
         self.worker_init_fn = worker_init_fn
         self.multiprocessing_context = multiprocessing_context
-        self.prefetch_factor = prefetch_factor
+        self.prefetch_factor = 2 if num_workers > 0 and prefetch_factor is None else prefetch_factor
         self.persistent_workers = persistent_workers
         self.in_order = in_order
         self.generator = generator
@@ -118,6 +136,7 @@ class DataLoader:
         self.batch_sampler = batch_sampler
         self.collate_fn = collate_fn or (default_convert if batch_sampler is None else default_collate)
         self._announced: int | None = None
+        self._kept: Parallel | None = None
         self._ready = True
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -125,8 +144,30 @@ class DataLoader:
             raise ValueError(f"{name} cannot be changed after the {type(self).__name__} is made")
         super().__setattr__(name, value)
 
+    @property
+    def multiprocessing_context(self) -> Any:
+        """How workers are started: a context of `multiprocessing`, or None for Python's default."""
+        return self._context
+
+    @multiprocessing_context.setter
+    def multiprocessing_context(self, context: Any) -> None:
+        self._context = _checked_context(context, self.num_workers)
+
     def __iter__(self) -> Iterator[Any]:
-        return _Pass(self)
+        if self.num_workers == 0:
+            if self.timeout:
+                raise AssertionError(f"timeout={self.timeout} needs num_workers > 0")
+            return InProcess(self)
+        if not self.persistent_workers:
+            return Parallel(self)
+        if self._kept is not None and self._kept.alive:
+            self._kept.restart(self)
+        else:
+            self._kept = Parallel(self)
+        return self._kept
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_kept": None}  # processes stay with the loader that started them
 
     def __len__(self) -> int:
         if not self._iterable:
@@ -137,23 +178,42 @@ class DataLoader:
         return samples // self.batch_size if self.drop_last else math.ceil(samples / self.batch_size)
 
 
-def _check_workers(num_workers: int, timeout: float, context: Any, prefetch: int | None, persistent: bool) -> None:
+def _check_workers(num_workers: int, timeout: float, prefetch: int | None, persistent: bool) -> None:
     if num_workers < 0:
         raise ValueError(f"num_workers should be non-negative, got {num_workers}: use 0 to load in this process")
     if timeout < 0:
         raise ValueError(f"timeout should be non-negative, got {timeout}")
-    if num_workers > 0:
-        raise NotImplementedError(
-            f"num_workers={num_workers}: loading in worker processes is not there yet, use num_workers=0"
-        )
-    if prefetch is not None:
+    if prefetch is not None and num_workers == 0:
         raise ValueError(f"prefetch_factor={prefetch} needs num_workers > 0")
-    if persistent:
+    if prefetch is not None and prefetch < 0:
+        raise ValueError(f"prefetch_factor should be non-negative, got {prefetch}")
+    if persistent and num_workers == 0:
         raise ValueError("persistent_workers=True needs num_workers > 0")
-    if context is not None:
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    if processors is not None and num_workers > processors:
+        warnings.warn(
+            f"This DataLoader will create {num_workers} worker processes in total, but this process may use only "
+            f"{processors} processors: more workers than that can be slower, and can even stand still",
+            stacklevel=3,
+        )
+
+
+def _checked_context(context: Any, num_workers: int) -> Any:
+    if context is None:
+        return None
+    if num_workers == 0:
         raise ValueError(f"multiprocessing_context={context!r} needs num_workers > 0")
-    if timeout > 0:
-        raise AssertionError(f"timeout={timeout} needs num_workers > 0")
+    import multiprocessing
+    from multiprocessing.context import BaseContext
+
+    if isinstance(context, str):
+        methods = multiprocessing.get_all_start_methods()
+        if context not in methods:
+            raise ValueError(f"multiprocessing_context should be one of {methods}, got {context!r}")
+        return multiprocessing.get_context(context)
+    if not isinstance(context, BaseContext):
+        raise TypeError(f"multiprocessing_context should be a context or the name of one, got {context!r}")
+    return context
 
 
 def _check_order(
@@ -171,53 +231,3 @@ def _check_order(
         raise ValueError("batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last")
     if batch_sampler is None and batch_size is None and drop_last:
         raise ValueError("batch_size=None turns batching off and is mutually exclusive with drop_last")
-
-
-class _Pass:
-    """One pass over a loader's dataset, loading in the calling process."""
-
-    def __init__(self, loader: DataLoader) -> None:
-        if loader.pin_memory:
-            warnings.warn("pin_memory has no effect: there is no accelerator to copy to", stacklevel=3)
-        self._dataset = loader.dataset
-        self._collate = loader.collate_fn
-        self._batched = loader.batch_sampler is not None
-        self._drop_last = loader.drop_last
-        self._announced = loader._announced
-        self._yielded = 0
-        self._order = iter(loader.batch_sampler if self._batched else loader.sampler)
-        # The seed of worker processes. It is drawn here too, so that their number does not change later random numbers.
-        draw_seed(loader.generator)
-        self._stream: Any = iter(loader.dataset) if loader._iterable else None
-        self._read = self._next_of_stream if loader._iterable else self._look_up
-
-    def __iter__(self) -> _Pass:
-        return self
-
-    def __next__(self) -> Any:
-        data = self._read(next(self._order))
-        self._yielded += 1
-        if self._announced is not None and self._stream is not None and self._yielded > self._announced:
-            warnings.warn(
-                f"the length of {type(self._dataset).__name__} was given as {self._announced} samples, but "
-                f"{self._yielded} batches have been read",
-                stacklevel=2,
-            )
-        return data
-
-    def _look_up(self, index: Any) -> Any:
-        if not self._batched:
-            return self._collate(self._dataset[index])
-        if self._collate is default_collate and hasattr(self._dataset, "_collated"):
-            batch = self._dataset._collated(index)
-            if batch is not None:
-                return batch
-        return self._collate(read_items(self._dataset, index))
-
-    def _next_of_stream(self, index: Any) -> Any:
-        if not self._batched:
-            return self._collate(next(self._stream))
-        samples = [sample for _, sample in zip(index, self._stream, strict=False)]
-        if not samples or (self._drop_last and len(samples) < len(index)):
-            raise StopIteration
-        return self._collate(samples)

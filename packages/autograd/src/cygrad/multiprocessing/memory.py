@@ -1,0 +1,104 @@
+"""Memory that processes share: unnamed files, of which nothing is left when the last process has let go of them."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import gc
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+
+from cygrad import Tensor, frombuffer, uint8
+from cygrad.autograd import _core
+from cygrad.autograd.interop import bytes_of
+from cygrad.storage.interop import Mapping, mapping_of
+
+__all__ = ["move", "shared_mapping", "written_file"]
+
+FOLDER = "/dev/shm"
+
+
+def _unnamed() -> int:
+    """Descriptor of a new file without a name."""
+    try:
+        return os.memfd_create("cygrad", os.MFD_CLOEXEC)
+    except AttributeError:
+        pass  # not Linux
+    except OSError as error:
+        if error.errno not in (errno.ENOSYS, errno.EPERM, errno.EACCES):
+            raise
+    fd, name = tempfile.mkstemp(prefix="cygrad-", dir=FOLDER if os.path.isdir(FOLDER) else None)
+    os.unlink(name)
+    return fd
+
+
+@contextlib.contextmanager
+def _unnamed_file(nbytes: int) -> Iterator[int]:
+    """A new file, closed again if the block fails; RuntimeError says what was wanted."""
+    fd = -1
+    try:
+        fd = _unnamed()
+        yield fd
+    except BaseException as error:
+        if fd >= 0:
+            os.close(fd)
+        if not isinstance(error, OSError):
+            raise
+        hint = ": raise the limit of open files, `ulimit -n`" if error.errno in (errno.EMFILE, errno.ENFILE) else ""
+        raise RuntimeError(
+            f"unable to allocate {nbytes} bytes of shared memory: {error.strerror} ({error.errno}){hint}"
+        ) from None
+
+
+def written_file(parts: Iterable[tuple[int, memoryview]], nbytes: int) -> int:
+    """Return the descriptor of a new file without a name, in memory, that has given bytes at given places.
+
+    Raises
+    ------
+    RuntimeError
+        If there is no room, or no descriptor, left.
+    """
+    with _unnamed_file(nbytes) as fd:
+        os.ftruncate(fd, nbytes)
+        for at, part in parts:
+            done = 0
+            while done < len(part):
+                done += os.pwrite(fd, part[done:], at + done)
+        return fd
+
+
+def shared_mapping(nbytes: int) -> Mapping:
+    """New shared memory that keeps its descriptor, so that it can be handed on.
+
+    Its room is taken at once: otherwise a process that writes to a page for which there is none would be killed.
+
+    Raises
+    ------
+    RuntimeError
+        If there is no room, or no descriptor, left.
+    """
+    with _unnamed_file(nbytes) as fd:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(fd, 0, nbytes)
+        else:
+            os.ftruncate(fd, nbytes)
+        return Mapping(fd, nbytes, keep=True)
+
+
+def move(tensor: Tensor) -> bool:
+    """Move the memory under a tensor, and under all tensors that share it, into memory that can be handed on.
+
+    Returns
+    -------
+    bool
+        False if something that is no tensor has the memory's address: a NumPy array, a slice of the storage.
+    """
+    storage = tensor.untyped_storage()
+    place = mapping_of(storage)
+    if storage.nbytes() == 0 or (place is not None and place[0].fd >= 0):
+        return True
+    target = frombuffer(shared_mapping(storage.nbytes()), dtype=uint8).untyped_storage()
+    bytes_of(target)[:] = bytes_of(storage)
+    del storage
+    return _core.exchange_memory(tensor, target, [tensor]) or _core.exchange_memory(tensor, target, gc.get_objects())
