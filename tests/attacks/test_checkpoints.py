@@ -319,6 +319,38 @@ def test_a_full_disk(tmp_path):
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] != 100_000
 
 
+@pytest.mark.parametrize(
+    "save",
+    [
+        "cygrad.save(cygrad.ones(1_000_000), path)",
+        "cygrad.utils.safetensors.save_file({'x': cygrad.ones(1_000_000)}, path)",
+    ],
+)
+def test_a_small_disk(tmp_path, save):
+    """A disk of 1 MB, of which half is taken by the old file."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    inside = ["unshare", "-m", "sh", "-c", f'mount -t tmpfs -o size=1m tmpfs {disk} && exec "$@"', "sh"]
+    if subprocess.run([*inside, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this user may not mount")
+    code = (
+        "import os, sys, cygrad\n"
+        "import cygrad.utils.safetensors\n"
+        f"path = {str(disk)!r} + '/x.pt'\n"
+        "cygrad.save(cygrad.zeros(100_000), path)\n"
+        "before = open(path, 'rb').read()\n"
+        "try:\n"
+        f"    {save}\n"
+        "except OSError as error:\n"
+        "    print(error)\n"
+        f"print(os.listdir({str(disk)!r}), open(path, 'rb').read() == before)\n"
+    )
+    result = subprocess.run([*inside, sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    message, left = result.stdout.splitlines()
+    assert "No space left" in message and "x.pt" in message, result.stderr
+    assert left == "['x.pt'] True"
+
+
 DEEP = b")" + b"\x85" * 3_000_000
 SHARED = b")" + b"q\x00h\x00\x86" * 60
 

@@ -12,8 +12,10 @@ ROOT = Path(__file__).resolve().parents[2]
 NEEDS = {
     "README.md": "cygrad.autograd",
     "docs/autograd.md": "cygrad.autograd",
+    "docs/data.md": "cygrad.nn",
     "docs/finding_mistakes.md": "cygrad.nn",
     "docs/nn.md": "cygrad.nn",
+    "docs/saving.md": "cygrad.nn",
 } | {
     f"packages/{name}/README.md": f"cygrad.{name}" for name in ("storage", "autograd", "nn", "tools")
 }

@@ -491,3 +491,7 @@ def test_everything_that_pytorch_has_is_there(data, oracle):
     deferred = {"guaranteed_datapipes_determinism", "non_deterministic"}
     types = {"runtime_validation", "runtime_validation_disabled"}  # of pipes
     assert {name for name in public - pipes - deferred - types if not hasattr(data, name)} == set()
+
+
+def test_types_of_elements_can_be_written(data):
+    assert data.DataLoader[int](range(3)) and data.Dataset[int] and data.Sampler[int]

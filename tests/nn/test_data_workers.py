@@ -122,7 +122,7 @@ def test_random_numbers_are_pytorchs(torch, data, oracle, persistent, own):
     """Orders, seeds of workers, what they draw, and what is left in the main process."""
     import torch.utils.data as reference
 
-    old = np.random.rand  # noqa: NPY002
+    old = np.random.rand
 
     def draws(lib, module):
         class Drawing(module.Dataset):
@@ -442,6 +442,19 @@ def test_a_batch_that_cannot_be_pickled(data, beyond_pytorch):
         list(data.DataLoader([0], num_workers=1, collate_fn=lambda _: Unpicklable()))
     with pytest.raises((AttributeError, pickle.PicklingError), match="worker process 0"):
         list(data.DataLoader([0], num_workers=1, collate_fn=lambda _: lambda: 0))
+
+
+class Unmakable:
+    def __reduce__(self):
+        return throw, (EOFError("not here"),)
+
+
+def test_a_batch_that_cannot_be_unpickled(data, beyond_pytorch):
+    steps = iter(data.DataLoader(range(4), num_workers=2, collate_fn=lambda x: Unmakable() if x[0] == 1 else x[0]))
+    assert next(steps) == 0
+    with pytest.raises(EOFError, match="not here"):
+        next(steps)
+    assert list(steps) == [2, 3]
 
 
 def test_an_error_while_initialising(data, numbers, stream):

@@ -57,13 +57,16 @@ def exchange_memory(Tensor x not None, Storage target not None, list objects not
     Returns
     -------
     bool
-        False, and nothing has changed, if references to the storage are left that are no tensor's.
+        False, and nothing has changed, if references to the storage are left that are no tensor's, or if it is a slice of
+        another one.
     """
     cdef Storage root = storage_root(x.mem), s
     cdef Tensor t
     cdef list tensors = []
     cdef dict found = {}                  # storage over this memory -> how many of the tensors have it
     cdef Py_ssize_t held
+    if isinstance(root.owner, Storage):
+        return False
     for o in objects:
         if isinstance(o, Tensor):
             t = <Tensor>o

@@ -92,12 +92,15 @@ def move(tensor: Tensor) -> bool:
     Returns
     -------
     bool
-        False if something that is no tensor has the memory's address: a NumPy array, a slice of the storage.
+        False if something that is no tensor has the memory's address, such as a NumPy array or a slice of the storage,
+        or if the memory is a file that has a name.
     """
     storage = tensor.untyped_storage()
     place = mapping_of(storage)
     if storage.nbytes() == 0 or (place is not None and place[0].fd >= 0):
         return True
+    if place is None and storage.is_shared():
+        return False
     target = frombuffer(shared_mapping(storage.nbytes()), dtype=uint8).untyped_storage()
     bytes_of(target)[:] = bytes_of(storage)
     del storage

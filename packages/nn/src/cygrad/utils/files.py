@@ -49,6 +49,10 @@ def replacing(filename: str | os.PathLike, what: str) -> Iterator[str]:
         _sync(part)
         os.replace(part, target)
         _sync(folder)
+    except OSError as error:
+        if error.errno is not None and error.filename in (None, part):
+            error.filename = os.fspath(filename)
+        raise
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(part)

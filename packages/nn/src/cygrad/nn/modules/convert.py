@@ -139,7 +139,11 @@ class Convertible:
 
     def share_memory(self: M) -> M:
         """Have parameters and buffers in memory that other processes can see, see `Tensor.share_memory_`."""
-        return self._apply(lambda tensor: tensor.share_memory_())
+        for tensor in (*self.parameters(), *self.buffers()):
+            tensor.share_memory_()
+            if tensor.grad is not None:
+                tensor.grad.share_memory_()
+        return self
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Raises RuntimeError: there is no compiler, modules run as they are."""

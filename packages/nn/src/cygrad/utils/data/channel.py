@@ -29,9 +29,9 @@ from cygrad.multiprocessing.memory import written_file
 from cygrad.multiprocessing.reductions import check_leaf
 from cygrad.storage.interop import Mapping
 
-__all__ = ["Channel", "encode"]
+__all__ = ["Channel", "Message", "encode"]
 
-HEADER = struct.Struct("<QQQ")  # bytes of the file, of the table of its parts, and of the pickle
+HEADER = struct.Struct("<QQQqqq")  # bytes of the file, of the table of its parts, and of the pickle; the tag
 INLINE = 1800  # table and pickle up to here travel in the packet: a packet is sent whole or not at all
 ALIGNMENT = 64
 GRAIN = 16  # the largest element: parts keep their address modulo this
@@ -133,7 +133,7 @@ def _described(tensor: Tensor) -> tuple[tuple, tuple, dtype, bool]:
     return tuple(tensor.shape), tensor.stride(), tensor.dtype, tensor.requires_grad
 
 
-def encode(obj: Any) -> tuple[bytes, int]:
+def encode(tag: tuple[int, int, int], obj: Any) -> tuple[bytes, int]:
     """The packet for an object, and the descriptor that goes with it, or -1: the caller sends and closes it.
 
     Raises
@@ -155,14 +155,14 @@ def encode(obj: Any) -> tuple[bytes, int]:
     if not short:
         layout.parts += [(layout.size, memoryview(table)), (layout.size + len(table), body)]
         layout.size += len(table) + len(body)
-    header = HEADER.pack(layout.size, len(table), len(body))
+    header = HEADER.pack(layout.size, len(table), len(body), *tag)
     packet = header + table + body if short else header
     return packet, written_file(layout.parts, layout.size) if layout.size else -1
 
 
 def _decode(packet: bytes, fd: int) -> Any:
     """The object that a packet and its file hold. The descriptor is closed."""
-    size, table_length, length = HEADER.unpack_from(packet)
+    size, table_length, length, *_ = HEADER.unpack_from(packet)
     view = memoryview(b"")
     if size:
         try:
@@ -185,6 +185,30 @@ def _decode(packet: bytes, fd: int) -> Any:
         _now.tensors = before
 
 
+class Message:
+    """One that has come.
+
+    Attributes
+    ----------
+    tag : tuple of int
+        What it is about.
+    """
+
+    def __init__(self, packet: bytes, fd: int) -> None:
+        self.tag: tuple[int, int, int] = HEADER.unpack_from(packet)[3:]
+        self.packet = packet
+        self.fd = fd
+
+    def content(self) -> Any:
+        """The object in it, which can be had once; whatever unpickling it raises."""
+        fd, self.fd = self.fd, -1
+        return _decode(self.packet, fd)
+
+    def __del__(self) -> None:
+        if self.fd >= 0:
+            os.close(self.fd)
+
+
 class Channel:
     """One end of the connection between a loader and a worker.
 
@@ -204,18 +228,18 @@ class Channel:
         here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         return cls(here), cls(there)
 
-    def send(self, obj: Any) -> None:
+    def send(self, tag: tuple[int, int, int], obj: Any) -> None:
         """Send an object, waiting for room; BrokenPipeError if nobody is there to read it."""
-        packet, fd = encode(obj)
+        packet, fd = encode(tag, obj)
         try:
             self._send(packet, fd, 0)
         finally:
             if fd >= 0:
                 os.close(fd)
 
-    def post(self, obj: Any) -> None:
+    def post(self, tag: tuple[int, int, int], obj: Any) -> None:
         """Send an object without waiting: where there is no room, `flush` sends it later."""
-        self.waiting.append(encode(obj))
+        self.waiting.append(encode(tag, obj))
         self.flush()
 
     def flush(self) -> None:
@@ -245,8 +269,8 @@ class Channel:
         poll.register(self.sock, select.POLLIN)
         return bool(poll.poll(timeout * 1000))
 
-    def receive(self) -> Any:
-        """The next object, without waiting.
+    def receive(self) -> Message:
+        """The next message, without waiting.
 
         Raises
         ------
@@ -266,7 +290,7 @@ class Channel:
             raise EOFError
         if answer & socket.MSG_CTRUNC or (HEADER.unpack_from(packet)[0] and not fds):
             raise RuntimeError("Too many open files: a batch could not be received; raise the limit, `ulimit -n`")
-        return _decode(packet, fds[0] if fds else -1)
+        return Message(packet, fds[0] if fds else -1)
 
     def close(self) -> None:
         """Close this end, and forget what was not sent."""

@@ -7,7 +7,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator
 from itertools import repeat
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from cygrad.utils.data.collate import default_collate, default_convert
 from cygrad.utils.data.dataset import IterableDataset
@@ -15,6 +15,8 @@ from cygrad.utils.data.passes import InProcess, Parallel
 from cygrad.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 
 __all__ = ["DataLoader"]
+
+T = TypeVar("T", covariant=True)
 
 
 class _Endless(Sampler[None]):
@@ -24,7 +26,7 @@ class _Endless(Sampler[None]):
         return repeat(None)
 
 
-class DataLoader:
+class DataLoader(Generic[T]):
     """Iterates over a dataset in batches.
 
     Parameters

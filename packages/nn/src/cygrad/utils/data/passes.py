@@ -82,13 +82,13 @@ class Parallel(Pass):
     """
 
     def __init__(self, loader: DataLoader) -> None:
-        from cygrad.utils.data.worker import DATA, ENDED  # not imported, with numpy.random, where nobody needs workers
+        from cygrad.utils.data import worker  # not imported, with numpy.random, where nobody needs workers
         from cygrad.utils.data.workers import Workers
 
         super().__init__(loader)
         if not loader.prefetch_factor:
             raise AssertionError(f"prefetch_factor must be greater than 0 for workers, got {loader.prefetch_factor}")
-        self._kinds = DATA, ENDED
+        self._kinds = worker
         self._ahead = loader.prefetch_factor * loader.num_workers
         self._in_order = loader.in_order
         self._persistent = loader.persistent_workers
@@ -124,7 +124,7 @@ class Parallel(Pass):
         self._start(loader)
         self._epoch += 1
         for number in range(self._count):
-            self._workers.post(number, (self._epoch, None, None))
+            self._workers.post(number, (self._epoch, self._kinds.RESTART, 0), None)
         self._begin()
 
     @property
@@ -144,7 +144,7 @@ class Parallel(Pass):
                 break
         else:
             return
-        self._workers.post(number, (self._epoch, self._asked, index))
+        self._workers.post(number, (self._epoch, self._asked, 0), index)
         self._tasks[self._asked] = number
         self._load[number] += 1
         self._asked += 1
@@ -158,7 +158,7 @@ class Parallel(Pass):
             if self._wanted in self._ready:
                 return self._deliver(self._wanted, *self._ready.pop(self._wanted))
             number, task, kind, data = self._receive()
-            if kind == self._kinds[1]:
+            if kind == self._kinds.ENDED:
                 self._active[number] = False
                 self._ask()
             elif task != self._wanted and self._in_order:
@@ -186,17 +186,24 @@ class Parallel(Pass):
                 raise
             if answer is None:
                 raise RuntimeError(f"DataLoader timed out after {self._timeout} seconds")
-            number, (epoch, task, kind, data) = answer
-            if epoch == self._epoch:
-                return number, task, kind, data
+            number, message = answer
+            epoch, task, kind = message.tag
+            if epoch != self._epoch:
+                continue
+            try:
+                return number, task, kind, message.content()
+            except Exception as error:  # of an object that cannot be made here
+                return number, task, self._kinds.BROKEN, error
 
     def _deliver(self, task: int, number: int, kind: int, data: Any) -> Any:
         self._tasks.pop(task, None)
         self._wanted += task == self._wanted
         self._load[number] -= 1
         self._ask()
-        if kind != self._kinds[0]:
+        if kind == self._kinds.FAILED:
             data.reraise()
+        if kind == self._kinds.BROKEN:
+            raise data
         return data
 
     def _finish(self) -> None:

@@ -14,13 +14,14 @@ import numpy as np
 
 import cygrad
 from cygrad.utils.data import info
-from cygrad.utils.data.channel import Channel
+from cygrad.utils.data.channel import Channel, Message
 from cygrad.utils.data.fetch import Fetcher
 
 __all__ = ["PATIENCE", "Failure", "work"]
 
 PATIENCE = 5.0  # seconds between two looks whether the other process lives, and until one that should end is made to
-DATA, FAILED, ENDED = range(3)  # kinds of answers
+DATA, FAILED, ENDED, BROKEN = range(4)  # kinds of answers; the last: it could not be read in the main process
+RESTART = -1  # in place of the number of a request
 
 
 class Failure:
@@ -70,7 +71,6 @@ class _Worker:
     def __init__(self, number: int, make: Callable[[], Fetcher], init: Callable[[int], None] | None) -> None:
         self.number = number
         self.make = make
-        self.epoch = 0
         self.failure: Failure | None = None
         self.fetch: Fetcher | None = None
         try:
@@ -80,9 +80,8 @@ class _Worker:
         except Exception as error:
             self.failure = Failure(error, number)
 
-    def start_epoch(self, epoch: int) -> None:
+    def start_epoch(self) -> None:
         """Begin the dataset anew."""
-        self.epoch = epoch
         if self.failure is not None and self.fetch is None:
             return  # it was never initialised
         self.failure = None
@@ -91,14 +90,14 @@ class _Worker:
         except Exception as error:
             self.failure = Failure(error, self.number)
 
-    def answer(self, index: Any) -> tuple[int, Any] | None:
-        """Kind and content of the message about one index, None if there is no more to say."""
+    def answer(self, request: Message) -> tuple[int, Any] | None:
+        """Kind and content of the answer to a request, None if there is no more to say."""
         if self.failure is not None:
             return FAILED, self.failure
         if self.fetch is None:
             return None
         try:
-            return DATA, self.fetch(index)
+            return DATA, self.fetch(request.content())
         except Exception as error:
             if isinstance(error, StopIteration) and self.fetch.iterable:
                 self.fetch = None
@@ -130,24 +129,25 @@ def work(
                 if os.getppid() != parent or (process is not None and not process.is_alive()):
                     return
                 continue
-            epoch, task, index = channel.receive()
-            if task is None:
-                worker.start_epoch(epoch)
+            request = channel.receive()
+            epoch, task, _ = request.tag
+            if task == RESTART:
+                worker.start_epoch()
                 continue
-            answer = worker.answer(index)
+            answer = worker.answer(request)
             if answer is not None:
-                _send(channel, (epoch, task, *answer), number)
-            del answer, index
+                _send(channel, (epoch, task, answer[0]), answer[1], number)
+            del answer, request
     except (KeyboardInterrupt, EOFError, BrokenPipeError, ConnectionResetError):
         pass  # the main process was interrupted as well, or is not interested any more
     finally:
         channel.close()
 
 
-def _send(channel: Channel, message: tuple, number: int) -> None:
+def _send(channel: Channel, tag: tuple[int, int, int], content: Any, number: int) -> None:
     try:
-        channel.send(message)
+        channel.send(tag, content)
     except (BrokenPipeError, ConnectionResetError):
         raise
     except Exception as error:  # it cannot be pickled, or there is no memory for it
-        channel.send((*message[:2], FAILED, Failure(error, number)))
+        channel.send((*tag[:2], FAILED), Failure(error, number))

@@ -11,7 +11,7 @@ import time
 import weakref
 from typing import Any
 
-from cygrad.utils.data.channel import Channel
+from cygrad.utils.data.channel import Channel, Message
 from cygrad.utils.data.worker import PATIENCE, work
 
 __all__ = ["Workers"]
@@ -72,11 +72,11 @@ class Workers:
             self.readers[fd] = number
             self.poll.register(fd, select.POLLIN)
 
-    def post(self, number: int, message: Any) -> None:
+    def post(self, number: int, tag: tuple[int, int, int], content: Any) -> None:
         """Send a request to a worker."""
-        self.channels[number].post(message)
+        self.channels[number].post(tag, content)
 
-    def receive(self, timeout: float) -> tuple[int, Any] | None:
+    def receive(self, timeout: float) -> tuple[int, Message] | None:
         """The next answer, and whose it is; None after `timeout` seconds (0: never).
 
         Raises

@@ -84,6 +84,25 @@ def test_memory_whose_address_is_known_elsewhere(torch, beyond_pytorch):
         assert t.share_memory_().is_shared()
 
 
+def test_a_slice_of_a_storage_stays_with_it(torch, beyond_pytorch):
+    t = torch.zeros(4)
+    part = torch.empty(0).set_(t.untyped_storage()[8:])
+    with pytest.raises(RuntimeError, match="share_memory_"):
+        part.share_memory_()
+    part.fill_(3)
+    assert t.tolist() == [0, 0, 3, 3]
+
+
+def test_a_mapped_file_stays_one(torch, mp, tmp_path):
+    t = torch.from_file(str(tmp_path / "numbers"), shared=True, size=3)
+    assert t.share_memory_() is t
+    here, there = mp.Pipe()
+    here.send(t)
+    assert there.recv().tolist() == [0] * 3
+    t.fill_(1)
+    assert (tmp_path / "numbers").read_bytes() == np.ones(3, dtype=np.float32).tobytes()
+
+
 def test_memory_of_others_moves_too(torch):
     array = np.arange(3.0)
     t = torch.from_numpy(array).share_memory_()
@@ -225,3 +244,20 @@ def test_a_failure_ends_all(torch, tmp_path, end, kind, text):
     assert result.stdout.startswith(f"{kind} 1") and text in result.stdout, result.stderr
     assert "raise" not in end or "ValueError: not me" in result.stdout
     assert time.monotonic() - start < 60
+
+
+def test_modules_share_their_memory(torch, nn, mp):
+    model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
+    model[0].weight.sum().backward()
+    tied = nn.ModuleList([model, model[0]])
+    weight = model[0].weight
+    assert tied.share_memory() is tied and weight is model[0].weight
+    assert all(t.is_shared() for t in (*tied.parameters(), *tied.buffers(), weight.grad))
+
+    def train():
+        with torch.no_grad():
+            weight.fill_(5)
+        model[1].running_mean.fill_(6)
+
+    run_child(mp, train)
+    assert model[0].weight.tolist() == [[5, 5]] * 2 and model[1].running_mean.tolist() == [6, 6]
