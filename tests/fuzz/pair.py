@@ -40,6 +40,7 @@ KINDS = (
     "[Ii]nference",
 )
 # Of these, a call may tell another fault that it has as well: which one comes first is nobody's promise.
+OVERWRITTEN = KINDS[4]
 REFUSALS = {
     *KINDS[:4],
     "refer to a single memory location",
@@ -47,6 +48,11 @@ REFUSALS = {
     "[Ii]nference",
     "out=\\.\\.\\. arguments don't support automatic differentiation",
 }
+# After these, PyTorch's tensors are in a state that nothing promises: the program ends there.
+BROKEN = re.compile(
+    "Inplace update to inference tensor outside InferenceMode"  # it has written before it looked
+    "|INTERNAL ASSERT FAILED"
+)
 KIND_PATTERNS = [re.compile(k) for k in KINDS]
 
 
@@ -75,12 +81,9 @@ SAME_NODE = {
 
 # Operations of PyTorch that are compositions here: the last of their parts gives the name.
 COMPOSED = {
-    "RepeatBackward",
-    "UnsafeViewBackward",
     "MedianBackward",
     "CumsumBackward",
     "CumprodBackward",
-    "RollBackward",
 }
 
 
@@ -171,7 +174,8 @@ class Side:
                 state["grad_fn"] = node_name(node)
                 state["is_leaf"], state["output_nr"] = t.is_leaf, t.output_nr
             except RuntimeError as error:
-                state["grad_fn"] = (type(error).__name__, kind_of_error(error))
+                kind = kind_of_error(error)
+                state["grad_fn"] = (type(error).__name__, "refused" if kind in REFUSALS else kind)
         with contextlib.suppress(RuntimeError):  # a view that cannot be taken again has no answer to is_leaf
             if t.retains_grad or not t.requires_grad or (graph and t.is_leaf):
                 state["grad"] = self.grad_state(t.grad, places, name)
@@ -196,10 +200,11 @@ class Side:
             "shape": tuple(g.shape),
             "dtype": str(g.dtype),
             "values": g.detach().tolist(),
-            "requires_grad": g.requires_grad,
             "memory of": self.place(g, places, f"{name}.grad"),
             "stride": strides(g),
-            "leaf": g.grad_fn is None,
+            # one of no elements depends on nothing
+            "requires_grad": g.requires_grad and g.numel() > 0,
+            "leaf": g.grad_fn is None or g.numel() == 0,
         }
 
 
@@ -263,7 +268,7 @@ class Pair:
         """watch: look after every step, which brings views up to date; else only at the end."""
         self.torch.reset()
         self.cygrad.reset()
-        self.watch, self.steps, self.scale, self.inexact = watch, 0, 1.0, False
+        self.watch, self.steps, self.scale, self.inexact, self.over = watch, 0, 1.0, False, False
 
     def step(self, line, last=False):
         """Runs a line on both: the Difference, or None."""
@@ -275,19 +280,20 @@ class Pair:
         self.on_step("cygrad")
         ours = self.cygrad.run(code)
         self.steps += 1
+        if BROKEN.search(str(theirs)) and (ours is not None or "ASSERT" in str(theirs)):
+            self.over = True
+            return None
         return self.differs(line, theirs, ours, last)
 
     def differs(self, line, theirs, ours, last):
         def difference(what, a, b):
             return Difference(self.steps, line, what, a, b)
 
-        if type(theirs).__name__ != type(ours).__name__:
+        a, b = kind_of_error(theirs), kind_of_error(ours)
+        refused = theirs is not None and ours is not None and {a, b} & REFUSALS
+        if type(theirs).__name__ != type(ours).__name__ and not refused:
             return difference("error", *(x and f"{type(x).__name__}: {str(x)[:300]}" for x in (theirs, ours)))
-        if (
-            theirs is not None
-            and (a := kind_of_error(theirs)) != (b := kind_of_error(ours))
-            and {a, b} - {None} - REFUSALS
-        ):
+        if a != b and {a, b} - {None, OVERWRITTEN if refused else None} - REFUSALS:
             return difference("kind of error", str(theirs)[:300], str(ours)[:300])
         if (what := self.unlike(self.torch.log, self.cygrad.log)) is not None:
             return difference("calls", *what)
@@ -331,6 +337,8 @@ class Pair:
         for i, line in enumerate(program):
             if (found := self.step(line, last=i == len(program) - 1)) is not None:
                 return found
+            if self.over:
+                break
         return None
 
 

@@ -33,12 +33,12 @@ STILL = 60  # seconds without a new step after which a process hangs
 
 
 def exceptions():
-    """Where the libraries may differ, or still do: [(name, patterns of kind, text and program of the difference)]."""
+    """Where the libraries may differ: [(name, patterns of kind, text and program of the difference, and of the last two)]."""
     rules = tomllib.loads((HERE / "exceptions.toml").read_text())
     return [
         (
-            f"{name} (to be mended)" if "open" in rule else name,
-            *(re.compile(rule.get(key, ""), re.S) for key in ("what", "shows", "program")),
+            name,
+            *(re.compile(rule.get(key, ""), re.S) for key in ("what", "shows", "program", "both")),
         )
         for name, rule in rules.items()
     ]
@@ -50,8 +50,13 @@ RULES = exceptions()
 def excused(found, lines):
     """The name of the exception that a difference of a program falls under, or None."""
     text = "\n".join(lines)
-    for name, what, shows, program in RULES:
-        if what.match(found.kind) and shows.search(str(found)) and program.search(text):
+    for name, what, shows, program, both in RULES:
+        if (
+            what.match(found.kind)
+            and shows.search(str(found))
+            and program.search(text)
+            and both.search(f"{found}\n{text}")
+        ):
             return name
     return None
 
@@ -71,6 +76,8 @@ def draw_and_run(pair, seed):
         program.append(drawing.line())
         if (found := pair.step(program[-1], last=k == length - 1)) is not None:
             return program, found
+        if pair.over:
+            break
     return program, None
 
 

@@ -30,7 +30,7 @@ cdef int accumulate(Tensor leaf, Tensor g, bint sole) except -1:
             leaf.grad_ = g
         else:
             leaf.grad_ = laid_as(g, &leaf.m)
-    elif recording():
+    elif not cyg_mode & MODE_NO_GRAD:        # create_graph; in inference mode too
         leaf.grad_ = op_add(<Tensor>leaf.grad_, g)
     else:
         leaf.grad_ = added(<Tensor>leaf.grad_, g)

@@ -429,3 +429,43 @@ cdef bint check_new(object device, object requires_grad, int code, str name) exc
         raise RuntimeError(f"{name}(): only Tensors of floating point and complex dtype can require gradients, not "
                            f"{dtype_object(code)}")
     return on
+
+
+# ---- slices
+
+cdef bint slice_bounds(object s, int64_t size, int64_t* start, int64_t* stop, int64_t* step) except -1:
+    """Whether it plainly is the whole, of which no view is made."""
+    cdef bint plain
+    step[0] = 1 if s.step is None else slice_number(s.step)
+    if step[0] <= 0:
+        raise ValueError(f"step must be greater than zero, got {s.step}")
+    start[0] = 0 if s.start is None else slice_number(s.start)
+    stop[0] = size if s.stop is None else slice_number(s.stop)
+    plain = start[0] == 0 and stop[0] >= size and step[0] == 1
+    if start[0] < 0:
+        start[0] = larger(start[0] + size, 0)
+    if stop[0] < 0:
+        stop[0] = larger(stop[0] + size, 0)
+    start[0] = smaller(start[0], size)
+    stop[0] = larger(smaller(stop[0], size), start[0])
+    return plain
+
+
+cdef inline int64_t smaller(int64_t a, int64_t b) noexcept:
+    return a if a < b else b
+
+
+cdef inline int64_t larger(int64_t a, int64_t b) noexcept:
+    return a if a > b else b
+
+
+cdef int64_t slice_number(object v) except? -1:
+    """A bound of a slice; what is beyond 64 bits is beyond every tensor."""
+    cdef int overflow = 0
+    cdef int64_t i
+    if not PyLong_CheckExact(v):
+        if not hasattr(v, "__index__"):
+            raise TypeError(f"slice indices must be integers or None or have an __index__ method, got {kind_of(v)}")
+        v = v.__index__()
+    i = PyLong_AsLongLongAndOverflow(v, &overflow)
+    return i if overflow == 0 else overflow * <int64_t>0x7FFFFFFFFFFFFFFF

@@ -54,6 +54,7 @@ cdef Tensor pointwise_batched(const OpInfo* o, int code, int nin, Tensor a, Tens
     check_in_place(target, recorded and needs_grad(a, b, c))
     seen = seen_before_write(o, out_code, target, a, b, c) if cyg_mode & MODE_OBSERVED else None
     before = history_alias(target, reads_target(o, target, a, b, c)) if recorded else None
+    a, b, c = frozen(a, target), frozen(b, target), frozen(c, target)
     place = front(target, over, nd)
     write_loop(o, code, out_code, place, ms, nin, place.m.ndim, place.m.sizes, attr)
     finish_write(o, target, a, b, c, before, seen, attr)

@@ -135,9 +135,11 @@ cdef Tensor product(Tensor a, Tensor b):
     if na == 2 and nb == 1:
         return op_mv(a, b)
     if na == 1:
-        return op_squeeze_dims(product(op_unsqueeze(a, 0), b), <uint64_t>1 << (nb - 2))
+        y = by_itself(op_squeeze_dims(product(op_unsqueeze(a, 0), b), <uint64_t>1 << (nb - 2)))
+        return called(y, UNSAFE_SQUEEZE) if nb > 2 else y
     if nb == 1:
-        return op_squeeze_dims(product(a, op_unsqueeze(b, 1)), <uint64_t>1 << (na - 1))
+        y = by_itself(op_squeeze_dims(product(a, op_unsqueeze(b, 1)), <uint64_t>1 << (na - 1)))
+        return called(y, UNSAFE_SQUEEZE)
     if nb == 2:                          # the batch folds into the rows: one large product
         return fold_product(a, b)
     return batch_product(a, b)
@@ -154,7 +156,7 @@ cdef Tensor fold_product(Tensor a, Tensor b):
         back.v[i] = a.m.sizes[i]
     flat.v[1] = a.m.sizes[a.m.ndim - 1]
     back.v[a.m.ndim - 1] = b.m.sizes[1]
-    return op_view_as_shape(op_mm(op_reshape(a, &flat), b), &back)
+    return by_itself(called(op_view_as_shape(op_mm(op_reshape(a, &flat), b), &back), UNSAFE_VIEW))
 
 
 cdef Tensor batch_product(Tensor a, Tensor b):
@@ -195,12 +197,12 @@ cdef Tensor batch_product(Tensor a, Tensor b):
                         or (<Tensor>t).m.sizes[0] != total else t)
     y = op_bmm(<Tensor>operands[0], <Tensor>operands[1])
     if nd == 1:
-        return y
+        return called(y, UNSAFE_BMM)
     back.n = nd + 2
     memcpy(back.v, batch, nd * sizeof(int64_t))
     back.v[nd] = y.m.sizes[1]
     back.v[nd + 1] = y.m.sizes[2]
-    return op_view_as_shape(y, &back)
+    return by_itself(called(op_view_as_shape(y, &back), UNSAFE_VIEW))
 
 
 # ---- shapes ----------------------------------------------------------------------------------------------------------

@@ -251,6 +251,8 @@ cdef int dual_output(Node n, Tensor y) except -1:
     if root is None or root is y:            # else a view, whose tangents are its root's
         for level, v in tangents_of(n, y, duals, true):
             set_tangent(y, <ForwardLevel>level, <Tensor>v)
+    if true and cyg_mode & MODE_PACK:
+        pack_saved(n)
     return cut_dual_edges(n, duals)
 
 
@@ -263,6 +265,8 @@ cdef int dual_rebase(Node n, Tensor x) except -1:
     shape_output(n, &x.m)
     for level, v in tangents_of(n, x, duals, true):
         write_tangent(x, <ForwardLevel>level, <Tensor>v)
+    if true and cyg_mode & MODE_PACK:
+        pack_saved(n)
     cut_dual_edges(n, duals)
     return rebase(x, n) if true else 0
 

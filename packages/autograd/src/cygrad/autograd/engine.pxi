@@ -172,6 +172,7 @@ cdef int walk(Pass p, object root, bint root_leaf) except -1:
         p.rows[here].needed |= accumulates(p, root)
         return 0
     try:
+        p.rows[here].needed |= p.accumulate
         while True:
             n = <Node>p.rows[here].node
             if p.rows[here].next_edge < n.n_edges:
@@ -183,9 +184,9 @@ cdef int walk(Pass p, object root, bint root_leaf) except -1:
                 if there < 0:
                     there = row_new(p, e, leaf)
                 p.rows[there].waits += 1
+                p.rows[there].needed |= accumulates(p, e) if leaf else p.accumulate
                 if leaf:
                     p.rows[there].walked = 1
-                    p.rows[there].needed |= accumulates(p, e)
                 if p.rows[there].walked:
                     p.rows[here].needed |= p.rows[there].needed
                     continue
@@ -358,18 +359,26 @@ cdef int run_backward_of(Pass p, int32_t r, Node n) except -1:
 
 cdef int capture(Pass p, int32_t r) except -1:
     """Stores the gradients that grad() asked for at this target."""
-    cdef Tensor g, leaf
+    cdef Tensor g
     for (row, number), positions in p.capture.items():
         if row != r:
             continue
         g = row_get(p, r, number)
-        if p.rows[r].leaf and g is not None:
-            leaf = <Tensor>p.rows[r].node
-            if leaf.flags & HAS_HOOKS:
-                g = run_tensor_hooks(leaf.extra.hooks, g)
+        if p.rows[r].leaf:
+            run_leaf_hooks(p, r)
+            g = row_get(p, r, number)
         for i in positions:
             p.results[i] = g
     return 0
+
+
+cdef int run_leaf_hooks(Pass p, int32_t r) except -1:
+    cdef Tensor leaf = <Tensor>p.rows[r].node
+    if not leaf.flags & HAS_HOOKS or not leaf.extra.hooks:
+        return 0
+    if p.rows[r].grad == NULL:
+        return tell_of_none(leaf.extra.hooks)
+    return row_put(p, r, 0, run_tensor_hooks(leaf.extra.hooks, <Tensor>p.rows[r].grad))
 
 
 cdef int run_leaf(Pass p, int32_t r) except -1:
@@ -379,8 +388,7 @@ cdef int run_leaf(Pass p, int32_t r) except -1:
     cdef Node acc = <Node>leaf.acc if leaf.acc != NULL else None
     cdef bint hooked = acc is not None and acc.x.hooks is not None
     cdef bint sole
-    if p.rows[r].grad != NULL and leaf.flags & HAS_HOOKS and leaf.extra.hooks:
-        row_put(p, r, 0, run_tensor_hooks(leaf.extra.hooks, <Tensor>p.rows[r].grad))
+    run_leaf_hooks(p, r)
     if hooked:
         run_pre_hooks(p, r, acc)
     owned = p.rows[r].grad
@@ -407,10 +415,14 @@ cdef int run_row(Pass p, int32_t r) except -1:
     if p.rows[r].leaf:
         if p.rows[r].captured:
             return capture(p, r)
+        if not p.rows[r].needed and not p.accumulate:
+            return run_leaf_hooks(p, r)
         return run_leaf(p, r)
     n = <Node>p.rows[r].node
     if n.x is not None and n.x.hooks is not None:
         run_tensor_level(p, r, n)
+    if not p.rows[r].needed:
+        return 0
     if p.rows[r].captured:
         capture(p, r)
     if behind_needed(p, n):
@@ -483,8 +495,8 @@ cdef list run_pass(list roots, bint keep, bint create, list inputs, bint into_in
         e = None
         g = None
         for r in dict.fromkeys(first):
-            if p.rows[r].waits == 0 and p.rows[r].needed:
-                heap_push(p, r)
+            if p.rows[r].waits == 0 and (p.rows[r].needed or len(first) == 1):
+                heap_push(p, r)              # hooks of the only root run also where nothing that is wanted lies behind it
         while p.heap_n:
             run_row(p, heap_pop(p))
             PyErr_CheckSignals()

@@ -187,6 +187,11 @@ def own(result):
     return result
 
 
+def name_node(Tensor y not None, str name):
+    """y, whose node gets the name that PyTorch's has; for compositions of which the last part made it."""
+    return called(y, row_called(y.fn.op.id, name.encode())) if y.fn is not None and y.fn.op.id != OP_FUNCTION else y
+
+
 def add_methods(dict methods):
     """Gives Tensor the methods that are written in Python, by name; for cygrad.autograd.composed."""
     cdef CType* kind = <CType*>Tensor

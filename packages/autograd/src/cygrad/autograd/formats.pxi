@@ -171,7 +171,8 @@ cdef Tensor reshaped(Tensor x, const Dims* d, Format f, str name):
     cdef Storage s = x.mem
     cdef int64_t offset = x.m.data - x.mem.ptr, held = 0
     cdef int code = x.m.dtype
-    if needs(x):
+    check_own_mode(x)
+    if needs(x) and not cyg_mode & MODE_INFERENCE:
         raise RuntimeError(f"{name}(): cannot resize variables that require grad")
     if x.flags & BATCHED:
         raise RuntimeError(f"{name}(): vmap: a batched tensor cannot be resized")
@@ -216,6 +217,7 @@ cdef Tensor become(Tensor x, object view):
     """x takes the shape and strides of view(x), in place: the view becomes the last step of its history."""
     cdef Tensor h, y
     cdef bint owner = dual_root(x) is x
+    check_own_mode(x)
     check_history(x, needs(x))
     h = history_alias(x, False)
     y = view(h)
@@ -283,6 +285,7 @@ cdef Tensor put_over(Tensor x, object source, object storage_offset, object size
     cdef Tensor whole = tensor_new(), y
     cdef Storage memory
     cdef int64_t n = 0
+    check_own_mode(x)
     check_history(x, needs(x))
     if x.fn is not None:
         raise RuntimeError(f"set_(): a tensor with a history cannot be put over other memory, this one was made by {node_name(x.fn)}; "

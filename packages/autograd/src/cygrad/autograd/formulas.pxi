@@ -98,15 +98,17 @@ cdef inline Tensor sum_to_dims(Tensor g, const Dims* d):
 
 
 cdef Tensor op_reshape(Tensor x, const Dims* d):
-    """A view where the layout allows it, else a view of a copy."""
+    """A view where the layout allows it, else a copy."""
     cdef Meta probe
+    cdef Tensor y
     cdef int fits
     memset(&probe, 0, sizeof(Meta))
     fits = view_reshape(&probe, &x.m, d.n, d.v)
     meta_clear(&probe)
     if not fits:
-        x = op_contiguous(x)
-    return op_view_as_shape(x, d)
+        return by_itself(called(op_view_as_shape(op_contiguous(x), d), UNSAFE_VIEW))
+    y = op_view_as_shape(x, d)
+    return y if x.m.flags & CONTIGUOUS else called(y, RESHAPE_ALIAS)
 
 
 cdef Tensor op_contiguous(Tensor x):

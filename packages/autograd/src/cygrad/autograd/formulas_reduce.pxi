@@ -215,7 +215,7 @@ cdef Tensor complex_logsumexp(Tensor x, uint64_t mask, bint keepdim):
         y = op_add(op_log(op_sum(op_exp(op_sub(x, top)), mask, True, -1)), top)
     else:
         y = op_log(op_sum(op_exp(x), mask, True, -1))
-    return y if keepdim else op_squeeze_dims(y, mask)
+    return y if keepdim else by_itself(op_squeeze_dims(y, mask))
 
 
 cdef Tensor recurrence_transposed(Tensor g, Tensor a, int64_t dim, bint reverse):

@@ -176,6 +176,9 @@ def apply_function(function, tuple args, dict kwargs):
     c.needs_input_grad = tuple([isinstance(a, Tensor) and (needs(<Tensor>a) or (transposed and shows_tangent(<Tensor>a)))
                                 for a in args])
     recorded = (recording() or transposed) and True in c.needs_input_grad
+    if recorded:
+        for k, place in enumerate(c.places):
+            set_edge(c, k, <Tensor>args[place])      # its history as it is before forward
     before = set_recording(False)
     limit = cyg_limit
     cyg_limit = 0
@@ -313,7 +316,7 @@ cdef tuple wrap_outputs(FunctionCtx c, tuple args, tuple outputs, bint recorded)
     check_dirty(c, outputs, inputs, recorded)
     if not recorded:
         returned = inputs - dirty            # inputs that forward returned as they are: the caller gets another tensor
-        return tuple([returned_input(<Tensor>o) if id(o) in returned else alias_of(<Tensor>o) if id(o) in dirty and needs(<Tensor>o) else o
+        return tuple([returned_constant(<Tensor>o) if id(o) in returned else alias_of(<Tensor>o) if id(o) in dirty and needs(<Tensor>o) else o
                       for o in outputs])
     c.seq = node_seq
     node_seq += 1
@@ -322,10 +325,8 @@ cdef tuple wrap_outputs(FunctionCtx c, tuple args, tuple outputs, bint recorded)
     for o in outputs:
         if isinstance(o, Tensor) and (<Tensor>o).flags & BATCHED:
             extra(c).levels = batch_of(<Tensor>o).levels
-    for k, place in enumerate(c.places):
-        y = <Tensor>args[place]
-        set_edge(c, k, history_alias(y, False) if id(y) in dirty else y)
     c.dual = 0                               # the tangents come later, from jvp
+    several = len([o for o in outputs if isinstance(o, Tensor) and id(o) not in plain and category((<Tensor>o).m.dtype) >= 2]) > 1
     extra(c).outs = []
     result, numbers = [], {}
     for i, o in enumerate(outputs):
@@ -335,7 +336,7 @@ cdef tuple wrap_outputs(FunctionCtx c, tuple args, tuple outputs, bint recorded)
             continue
         y = <Tensor>o
         if id(o) in inputs and id(o) in plain:
-            y = alias_of(y)                  # the caller's own tensor keeps its history
+            y = returned_constant(y) if id(o) not in dirty else alias_of(y)      # the caller's own tensor keeps its history
         elif id(o) in inputs and id(o) not in dirty:
             y = returned_input(y)
         extra(c).outs.append((shape_tuple(&y.m), <int>y.m.dtype))
@@ -343,7 +344,7 @@ cdef tuple wrap_outputs(FunctionCtx c, tuple args, tuple outputs, bint recorded)
             y.flags &= ~REQUIRES_GRAD
             y.fn = None
         elif category(y.m.dtype) >= 2:
-            attach(c, y, i, id(o) in dirty, len(outputs) > 1)
+            attach(c, y, i, id(o) in dirty, several)
             if y is o:
                 numbers[id(o)] = i
         result.append(y)
@@ -353,6 +354,8 @@ cdef tuple wrap_outputs(FunctionCtx c, tuple args, tuple outputs, bint recorded)
 
 
 cdef int attach(FunctionCtx c, Tensor y, int i, bint was_dirty, bint several) except -1:
+    if was_dirty:
+        y.grad_ = None                       # that of another value
     if was_dirty and y.base is not None:
         return rebase(y, c)
     if y.base is not None:
@@ -367,11 +370,16 @@ cdef int attach(FunctionCtx c, Tensor y, int i, bint was_dirty, bint several) ex
 cdef Tensor returned_input(Tensor x):
     """forward returned an input unchanged: the output is a new tensor over the same elements."""
     cdef Tensor y = alias_of(x)
-    if recording():
+    if not x.mem.origin:
         y.base = x.base if x.base is not None else x
         y.view_version = x.mem.version
         y.creation = VIEW_FUNCTION
     return y
+
+
+cdef Tensor returned_constant(Tensor x):
+    """The same for an output without gradient: it is not attached to anything that has one."""
+    return alias_of(x) if needs(x) else returned_input(x)
 
 
 cdef int check_real(FunctionCtx c, int k, Tensor g) except -1:

@@ -91,7 +91,7 @@ def _when_all_arrived(tensors, function):
     arrived = {}                         # number of the backward pass -> [gradients, how many are still to come]
 
     def hook_of(i):
-        def hook(grad):
+        def hook(grad):                  # None where the pass gets to the tensor without a gradient
             number = _core.current_pass()
             if number not in arrived:
                 arrived[number] = [[None] * len(tensors), sum(map(_core.will_run, nodes))]
@@ -102,6 +102,7 @@ def _when_all_arrived(tensors, function):
                 del arrived[number]
                 function(state[0])
 
+        hook.sees_none = True
         return hook
 
     return [t.register_hook(hook_of(i)) for i, t in enumerate(tensors)]

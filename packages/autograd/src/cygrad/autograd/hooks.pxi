@@ -9,11 +9,21 @@ cdef int run_tensor_level(Pass p, int32_t r, Node n) except -1:
         g = row_get(p, r, nr)
         if g is not None:
             row_put(p, r, nr, run_tensor_hooks(hooks, g))
+        else:
+            tell_of_none(hooks)
     for nr, ref in h.retain.items():
         t = ref()
         g = row_get(p, r, nr)
         if t is not None and g is not None:
             retain(<Tensor>t, g)
+    return 0
+
+
+cdef int tell_of_none(dict hooks) except -1:
+    """No gradient arrived where these hooks are: only those that count arrivals hear of it."""
+    for hook in list(hooks.values()):
+        if getattr(hook, "sees_none", False):
+            hook(None)
     return 0
 
 

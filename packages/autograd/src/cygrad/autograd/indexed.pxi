@@ -216,7 +216,7 @@ def roll(input=REQUIRED, shifts=REQUIRED, dims=None):
     if d.n == 0 and s.n == 1:
         dims_from((x.m.numel,), &shape)
         dims_from(x.shape, &d)
-        return op_view_as_shape(op_roll(op_reshape(x, &shape), s.v[0], 0), &d)
+        return by_itself(called(op_view_as_shape(op_roll(op_reshape(x, &shape), s.v[0], 0), &d), ROLL_VIEW))
     if d.n != s.n:
         raise RuntimeError(f"roll(): shifts and dimensions must align, got {s.n} shifts and {d.n} dims")
     if x.m.ndim == 0:

@@ -64,7 +64,7 @@ cdef Tensor basic_index(Tensor x, object key, list tensors):
     cdef list entries = read_key(key)
     cdef int64_t dim = 0, start, stop, step
     cdef int used = consumed(entries), missing = x.m.ndim - used, dropped = 0
-    cdef bint seen_ellipsis = False
+    cdef bint seen_ellipsis = False, whole
     if missing < 0:
         refuse_key(x, entries, used)
     for k in entries:
@@ -84,8 +84,8 @@ cdef Tensor basic_index(Tensor x, object key, list tensors):
                 put_index(tensors, dim, <Tensor>k)
                 dim += 1
         elif isinstance(k, slice):
-            slice_bounds(k, x.m.sizes[dim], &start, &stop, &step)
-            if not (start == 0 and stop == x.m.sizes[dim] and step == 1):
+            whole = slice_bounds(k, x.m.sizes[dim], &start, &stop, &step)
+            if not whole:
                 x = op_slice(x, dim, start, stop, step)
             dim += 1
         elif k is None:
@@ -165,41 +165,6 @@ cdef list mask_indices(Tensor mask):
     return [op_contiguous(op_select(rows, 1, i)) for i in range(mask.m.ndim)]
 
 
-cdef int slice_bounds(object s, int64_t size, int64_t* start, int64_t* stop, int64_t* step) except -1:
-    step[0] = 1 if s.step is None else slice_number(s.step)
-    if step[0] <= 0:
-        raise ValueError(f"step must be greater than zero, got {s.step}")
-    start[0] = 0 if s.start is None else slice_number(s.start)
-    stop[0] = size if s.stop is None else slice_number(s.stop)
-    if start[0] < 0:
-        start[0] = larger(start[0] + size, 0)
-    if stop[0] < 0:
-        stop[0] = larger(stop[0] + size, 0)
-    start[0] = smaller(start[0], size)
-    stop[0] = larger(smaller(stop[0], size), start[0])
-    return 0
-
-
-cdef inline int64_t smaller(int64_t a, int64_t b) noexcept:
-    return a if a < b else b
-
-
-cdef inline int64_t larger(int64_t a, int64_t b) noexcept:
-    return a if a > b else b
-
-
-cdef int64_t slice_number(object v) except? -1:
-    """A bound of a slice; what is beyond 64 bits is beyond every tensor."""
-    cdef int overflow = 0
-    cdef int64_t i
-    if not PyLong_CheckExact(v):
-        if not hasattr(v, "__index__"):
-            raise TypeError(f"slice indices must be integers or None or have an __index__ method, got {kind_of(v)}")
-        v = v.__index__()
-    i = PyLong_AsLongLongAndOverflow(v, &overflow)
-    return i if overflow == 0 else overflow * <int64_t>0x7FFFFFFFFFFFFFFF
-
-
 cdef Tensor get_item(Tensor x, object key):
     cdef list tensors
     cdef Tensor y
@@ -251,7 +216,11 @@ cdef int set_item(Tensor x, object key, object value) except -1:
             return 0
         v = full((), value, dtype=dtype_object(x.m.dtype))
     else:
-        v = drop_leading_ones(<Tensor>value)
+        v = <Tensor>value
+        if not meta_same_shape(&v.m, &y.m):
+            v = drop_leading_ones(v)
+            if (<Tensor>value).m.ndim and v.mem.ptr == y.mem.ptr and not tensors:
+                v = expanded_as(v, y)          # what lies in the memory written is looked at as it is read
     if not tensors:
         copy_in(y, v, OP_COPY if v.m.ndim else OP_FILL)
         return 0
@@ -455,6 +424,7 @@ cdef int put_in(Tensor x, list tensors, Tensor v, bint accumulate) except -1:
     if any_batched(x, v, None) or list_batched(tensors):
         check_levels(x, [v, *tensors], "index_put_")
     before = history_alias(x, False) if recorded else None
+    v = frozen(v, x)
     seen = glimpse(x) if cyg_mode & MODE_OBSERVED else None
     if x.flags & BATCHED:
         batch_put(x, tensors, v, accumulate)

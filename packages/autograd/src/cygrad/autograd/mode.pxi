@@ -26,6 +26,10 @@ cdef enum:
     MODE_STRICT = 0x400        # strict(): accidents are errors
     MODE_OBSERVED = 0x500      # operations report what they did (observe.pxi)
 
+cdef enum:                   # Storage.origin; 0: made in normal mode
+    UNCOUNTED = 1            # made in inference mode: writes are not counted, and refused outside of it
+    COUNTED = 2              # such memory seen through .data, which counts its own
+
 
 cdef inline bint recording() noexcept:
     return (cyg_mode & MODE_UNRECORDED) == 0

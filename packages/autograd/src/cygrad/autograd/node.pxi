@@ -37,6 +37,8 @@ cdef OpInfo[1024] OPS              # by op id; filled at import
 cdef OpInfo OP_ACCUMULATE          # the leaf's node
 OP_ACCUMULATE.name = b"AccumulateGrad"
 OP_ACCUMULATE.id = 0
+cdef const OpInfo* RESHAPE_ALIAS   # views that reshape() makes, under PyTorch's names; see table.pxi
+cdef const OpInfo* UNSAFE_VIEW
 
 
 _GradientMeta = _namedtuple("_GradientMeta", "shape dtype device")
@@ -262,6 +264,13 @@ cdef inline Tensor numbered(Tensor y, int digit):
     return y
 
 
+cdef inline Tensor called(Tensor y, const OpInfo* name):
+    """y, whose node gets another name: that of `name`, a copy of its operation's row."""
+    if y.fn is not None:
+        y.fn.op = name
+    return y
+
+
 cdef inline bint many(Node n) noexcept:
     """Whether n made several outputs."""
     return n.x is not None and n.x.outs is not None
@@ -379,7 +388,7 @@ cdef int save(Node n, int slot, Tensor t) except -1:
     """Keeps t for backward, with the version that it has now. An output must be given as its alias: no cycle."""
     if t.mem.origin:
         refuse_inference()
-    if cyg_mode & MODE_PACK and not t.flags & WRAPPED:
+    if cyg_mode & MODE_PACK and not t.flags & WRAPPED and n.dual != HAS_DUALS:
         return save_packed(n, slot, t)
     n.ver[slot] = t.mem.version
     n.saved |= 1 << slot
@@ -439,6 +448,8 @@ cdef uint16_t optimizer_op() noexcept:
 
 cdef void node_release(Node n) noexcept:
     """Frees what was saved; a second backward through n raises."""
+    if n.op.id == OP_LERP and n.s2 is not None and n.saved == 1 << 2 and n.s2.flags & WRAPPED:
+        return                               # a number, which PyTorch does not free here
     if n.saved or n.op.id == OP_FUNCTION:
         n.s0 = None
         n.s1 = None

@@ -472,6 +472,7 @@ cdef int write_in_place(const OpInfo* o, int code, int out_code, Tensor x, Tenso
     check_target(o, code, out_code, x, nd, sizes)
     seen = seen_before_write(o, out_code, x, a, b, c) if cyg_mode & MODE_OBSERVED else None
     before = history_alias(x, reads_target(o, x, a, b, c)) if recorded else None
+    a, b, c = frozen(a, x), frozen(b, x), frozen(c, x)
     write_loop(o, code, out_code, x, ms, nin, nd, sizes, attr)
     finish_write(o, x, a, b, c, before, seen, attr)
     return 0
@@ -543,17 +544,6 @@ cdef bint reads_target(const OpInfo* o, Tensor x, Tensor a, Tensor b, Tensor c) 
     if c is not None and records(c):
         reads |= o.saves[2]
     return (reads & 1 and a is x) or (reads & 2 and b is x) or (reads & 4 and c is x)
-
-
-cdef int check_partial_overlap(Tensor x, Tensor t) except -1:
-    """Two dense blocks that share some elements but not all cannot be written element by element in a defined order."""
-    if (x.mem.ptr == t.mem.ptr and x.m.flags & t.m.flags & DENSE and may_share_memory(&x.m, &t.m)
-            and not (x.m.data == t.m.data and x.m.numel == t.m.numel and same_strides(&x.m, &t.m))):
-        raise RuntimeError(
-            f"unsupported operation: some elements of the input tensor (shape {list(shape_tuple(&t.m))}) and of the written-to "
-            f"tensor (shape {list(shape_tuple(&x.m))}) refer to a single memory location. Please clone() the tensor before "
-            "performing the operation.")
-    return 0
 
 
 # ---- fused gradients: the scalar reading of a formula, when no graph of the gradient is wanted ----------------------

@@ -70,6 +70,33 @@ cdef int save_packed(Node n, int slot, Tensor t) except -1:
     return put_packed(n, slot, pack(t, saved_hooks()))
 
 
+cdef int pack_saved(Node n) except -1:
+    """Hands on what a node kept until the tangents of its result were there, which must be found from the tensors themselves."""
+    cdef Tensor t
+    for slot in range(4):
+        t = slot_of(n, slot)
+        if t is not None and not t.flags & WRAPPED:
+            save_packed(n, slot, t)
+            empty_slot(n, slot)
+    return 0
+
+
+cdef inline Tensor slot_of(Node n, int slot):
+    return n.s0 if slot == 0 else n.s1 if slot == 1 else n.s2 if slot == 2 else n.s3
+
+
+cdef int empty_slot(Node n, int slot) except -1:
+    if slot == 0:
+        n.s0 = None
+    elif slot == 1:
+        n.s1 = None
+    elif slot == 2:
+        n.s2 = None
+    else:
+        n.s3 = None
+    return 0
+
+
 cdef int put_packed(Node n, int slot, Packed p) except -1:
     n.saved |= 1 << slot
     if extra(n).packed is None:
@@ -119,7 +146,7 @@ cdef class SavedTensor:
         """Keeps what ``pack_hook(tensor)`` returns in place of the tensor; ``unpack_hook`` makes the tensor of it again."""
         cdef Node n = self.node
         cdef int slot = self.slot
-        cdef Tensor t = n.s0 if slot == 0 else n.s1 if slot == 1 else n.s2 if slot == 2 else n.s3
+        cdef Tensor t = slot_of(n, slot)
         check_hook_pair(pack_hook, unpack_hook)
         if n.released:
             raise RuntimeError(RELEASED)
@@ -127,14 +154,7 @@ cdef class SavedTensor:
             raise RuntimeError("Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of hooks is "
                                "allowed at a time.")
         put_packed(n, slot, pack(t, (pack_hook, unpack_hook)))
-        if slot == 0:
-            n.s0 = None
-        elif slot == 1:
-            n.s1 = None
-        elif slot == 2:
-            n.s2 = None
-        else:
-            n.s3 = None
+        empty_slot(n, slot)
 
 
 cyg_set_new(SavedTensor, cyg_no_new)

@@ -310,15 +310,23 @@ cdef int copy_in(Tensor x, Tensor src, int op=OP_COPY) except -1:
     cdef Node n
     cdef Tensor before
     cdef bint recorded = records(x) or records(src)
-    check_in_place(x, recorded and (needs(x) or needs(src)))
+    cdef bint itself = op != OP_FILL and is_itself(x, src)
+    if itself:
+        check_own_mode(x)
+        check_history(x, recorded and (needs(x) or needs(src)))
+    else:
+        check_in_place(x, recorded and (needs(x) or needs(src)))
     if cyg_mode & MODE_STRICT:
         check_narrowing(x.m.dtype, src, "copy_")
     if any_batched(x, src, None):
         check_levels(x, (src,), "copy_")
+    if op != OP_FILL and x.mem.ptr == src.mem.ptr and not itself:
+        check_partial_overlap(x, src)
     before = history_alias(x, False) if recorded else None
+    src = frozen(src, x)
     if x.flags & BATCHED:
         batch_copy_into(x, src)
-    else:
+    elif not itself:
         ops.copy_into(&x.m, &src.m)
     bump(x, op)
     if cyg_mode & MODE_OBSERVED:
@@ -330,6 +338,12 @@ cdef int copy_in(Tensor x, Tensor src, int op=OP_COPY) except -1:
         n.odtype = x.m.dtype
         rebase(x, n)
     return 0
+
+
+cdef bint is_itself(Tensor x, Tensor src) noexcept:
+    """Whether a copy from src to x leaves everything as it is: an expanded tensor may be assigned to itself."""
+    return (x.m.data == src.m.data and x.m.dtype == src.m.dtype and meta_same_shape(&x.m, &src.m) and same_strides(&x.m, &src.m)
+            and not (x.flags | src.flags) & BATCHED)
 
 
 cdef int bw_copy(Node n, Tensor g) except -1:

@@ -34,3 +34,27 @@ cdef int fill_table() except -1:
     return fill_functions()
 
 fill_table()
+
+
+cdef dict other_names = {}         # (op id, name) -> address of a row; the keys own the names
+
+
+cdef const OpInfo* row_called(int op, bytes name) except NULL:
+    """The row of an operation whose nodes have another name. There is one for each, for as long as the process lives."""
+    cdef OpInfo* o
+    cdef tuple key = (op, name)
+    if key not in other_names:
+        o = <OpInfo*>malloc(sizeof(OpInfo))
+        if o == NULL:
+            raise MemoryError()
+        o[0] = OPS[op]
+        o.name = name
+        other_names[key] = <size_t>o
+    return <const OpInfo*><size_t>other_names[key]
+
+
+RESHAPE_ALIAS = row_called(OP_VIEW_AS_SHAPE, b"ReshapeAlias")
+UNSAFE_VIEW = row_called(OP_VIEW_AS_SHAPE, b"UnsafeView")
+cdef const OpInfo* UNSAFE_SQUEEZE = row_called(OP_SQUEEZE_DIMS, b"UnsafeView")
+cdef const OpInfo* UNSAFE_BMM = row_called(OP_BMM, b"UnsafeView")
+cdef const OpInfo* ROLL_VIEW = row_called(OP_VIEW_AS_SHAPE, b"Roll")

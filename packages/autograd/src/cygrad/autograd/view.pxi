@@ -22,6 +22,14 @@ cdef inline int view_begin(Tensor y, Tensor x) except -1:
     return 0
 
 
+cdef inline Tensor by_itself(Tensor y):
+    """y, a view of a tensor that nobody else has, as a tensor of its own."""
+    if not y.flags & (DUAL | BATCHED):
+        y.base = None
+        y.creation = VIEW_PLAIN
+    return y
+
+
 cdef Storage storage_root(Storage s):
     """The storage that owns the memory of s."""
     if isinstance(s.owner, Storage) and (<Storage>s.owner).ptr == s.ptr and (<Storage>s.owner).nbytes == s.nbytes:
@@ -33,7 +41,7 @@ cdef Storage storage_alias(Storage s):
     """The same memory under a version counter of its own: what .data gives."""
     cdef Storage root = storage_root(s)
     cdef Storage y = storage_borrow(root.ptr, root.nbytes, root, root.readonly)
-    y.origin = root.origin
+    y.origin = 0 if not root.origin else UNCOUNTED if cyg_mode & MODE_INFERENCE else COUNTED
     return y
 
 
@@ -133,7 +141,7 @@ cdef int check_apart(Tensor x) except -1:
 
 cdef inline int check_own_mode(Tensor x) except -1:
     """Inference tensors are written in inference mode only: their writes are not counted."""
-    if x.mem.origin and not cyg_mode & MODE_INFERENCE:
+    if x.mem.origin == UNCOUNTED and not cyg_mode & MODE_INFERENCE:
         raise RuntimeError("Inplace update to inference tensor outside InferenceMode is not allowed. clone() it for a normal tensor "
                            "before writing")
     return 0
@@ -155,7 +163,18 @@ cdef int check_memory(Tensor x) except -1:
 cdef int refuse_overlap(Tensor x, Tensor t) except -1:
     """An index or a source in the memory of the tensor written to has no defined meaning; where the layouts leave that
     open, storage copies it first."""
-    if x.mem.ptr == t.mem.ptr and x.m.flags & t.m.flags & DENSE and may_share_memory(&x.m, &t.m):
+    if x is t or (x.mem.ptr == t.mem.ptr and x.m.flags & t.m.flags & DENSE and may_share_memory(&x.m, &t.m)):
+        raise RuntimeError(
+            f"unsupported operation: some elements of the input tensor (shape {list(shape_tuple(&t.m))}) and of the written-to "
+            f"tensor (shape {list(shape_tuple(&x.m))}) refer to a single memory location. Please clone() the tensor before "
+            "performing the operation.")
+    return 0
+
+
+cdef int check_partial_overlap(Tensor x, Tensor t) except -1:
+    """Two dense blocks that share some elements but not all cannot be written element by element in a defined order."""
+    if (x.mem.ptr == t.mem.ptr and x.m.flags & t.m.flags & DENSE and may_share_memory(&x.m, &t.m)
+            and not (x.m.data == t.m.data and x.m.numel == t.m.numel and same_strides(&x.m, &t.m))):
         raise RuntimeError(
             f"unsupported operation: some elements of the input tensor (shape {list(shape_tuple(&t.m))}) and of the written-to "
             f"tensor (shape {list(shape_tuple(&x.m))}) refer to a single memory location. Please clone() the tensor before "
@@ -217,6 +236,16 @@ cdef Tensor history_alias(Tensor x, bint copied):
     return y
 
 
+cdef Tensor frozen(Tensor t, Tensor written):
+    """An operand of a write into `written` with the history that it has before: where it is a view of the same memory, it has another
+    one afterwards. RuntimeError where it cannot be taken again."""
+    if t is None or t is written or t.base is None or not records(t):
+        return t
+    if made_by(t) is None and t.flags & REQUIRES_GRAD or t.mem is not written.mem:
+        return t
+    return history_alias(t, False) if t.fn is not None else alias_of(t)
+
+
 cdef int rebase(Tensor x, Node n) except -1:
     """After an in-place operation recorded as n: n (or CopySlices around it) becomes the history of x (or of its base)."""
     cdef Tensor b = x.base
@@ -236,6 +265,7 @@ cdef int rebase(Tensor x, Node n) except -1:
         e = edge(n, k, &nr, &leaf)
         put_edge(c, k, e, nr, leaf)
     c.rest = (n, geometry(x), geometry(b), x.m.dtype)
+    c.saved = SAVED_REST
     replace_history(c, b)
     x.flags |= REQUIRES_GRAD
     view_refresh(x)
@@ -278,8 +308,7 @@ cdef int view_refresh(Tensor x) except -1:
     """Makes the grad_fn of a view whose base was written since: the view is taken again from the base's new history."""
     cdef Node n
     cdef Tensor b = x.base
-    if not b.flags & REQUIRES_GRAD:
-        x.view_version = x.mem.version
+    if x.fn is None and not b.flags & REQUIRES_GRAD:
         return 0
     if x.creation != VIEW_PLAIN:
         raise RuntimeError(

@@ -53,6 +53,7 @@ cdef class Batch:
     cdef list written          # tensors that change
     cdef list staged           # (tensor, contiguous copy) to be copied back
     cdef list alive            # copies that the jobs point into
+    cdef list held             # (tensor, its storage) of all others that they point into
 
     def __cinit__(self, int capacity):
         self.jobs = <Job*>malloc((capacity + 1) * sizeof(Job))
@@ -63,6 +64,7 @@ cdef class Batch:
         self.written = []
         self.staged = []
         self.alive = []
+        self.held = []
 
     def __dealloc__(self):
         free(self.jobs)
@@ -108,6 +110,7 @@ cdef class Batch:
         """Memory that holds t's elements in the order that the job uses: its own, or that of a row-major copy."""
         if written:
             self.written.append(t)
+        self.held.append((t, t.mem))
         if flat or t.m.flags & CONTIGUOUS:
             return t.m.data
         cdef Tensor copy = copy_of(t)
@@ -121,6 +124,7 @@ cdef class Batch:
         cdef int j
         for t in self.written:
             before_write(t)
+        self.check_memory()
         if self.total < GRAIN or self.shares():
             for j in range(self.n_jobs):
                 run_chunk(Chunk(j, 0, self.jobs[j].n), self.jobs, self.wide, rule_id, rule)
@@ -130,6 +134,16 @@ cdef class Batch:
             copy_into(&t.m, &copy.m)
         for t in self.written:
             bump(t, optimizer_op())
+        return 0
+
+    cdef int check_memory(self) except -1:
+        """Whether all tensors still have the memory that the jobs point into: a state of the user's own class, or who watches
+        writes, may have given them another."""
+        cdef Tensor t
+        for t, memory in self.held:
+            if t.mem is not memory:
+                raise RuntimeError(f"the memory of a tensor of shape {tuple(shape_tuple(&t.m))} was replaced (.data, set_()) while an "
+                                   "optimizer step was reading parameters and states; nothing was changed")
         return 0
 
     cdef bint shares(self) except -1:
@@ -249,9 +263,9 @@ def sgd(list params, state, lr, momentum, dampening, weight_decay, bint nesterov
             buffer = cygrad.empty_like(p)
             created.append((p, buffer))
         batch.add(p, p.grad_, () if buffer is None else (buffer,)).fresh = fresh
-    for p, buffer in created:
-        state.setdefault(p, {})["momentum_buffer"] = buffer
     batch.run(SGD_UPDATE, &rule)
+    for p, buffer in created:                # when all is well: before, they hold nothing
+        state.setdefault(p, {})["momentum_buffer"] = buffer
 
 
 def adam(list params, state, lr, beta1, beta2, eps, weight_decay, bint decoupled, bint amsgrad, bint maximize):
@@ -290,9 +304,9 @@ def adam(list params, state, lr, beta1, beta2, eps, weight_decay, bint decoupled
         counted.append((step, t))
         job.rate = rule.lr / (1 - pow(rule.beta1, t))
         job.root = sqrt(1 - pow(rule.beta2, t))
+    batch.run(ADAM_UPDATE, &rule)
     for p, own in created:
         state[p] = own
-    batch.run(ADAM_UPDATE, &rule)
     for step, t in counted:
         fill_number(&step.m, t)
         bump(step, optimizer_op())
@@ -392,9 +406,9 @@ def step(int kind, list params, state, make, tuple names, dict options):
         after = {"step": t}
         fill_job(batch.add(p, p.grad_, states), &rule, t, own, options, after)
         written.append((own, after))
+    batch.run(RULE_UPDATE, &rule)
     for p, own in created:
         state[p] = own
-    batch.run(RULE_UPDATE, &rule)
     for own, after in written:
         for name, value in after.items():
             counter = own[name]

@@ -124,7 +124,7 @@ def with_name_of_write(function, name):
 
     @wraps(function)
     def call(*args, **kwargs):
-        before = args[0]._version if args and isinstance(args[0], Tensor) else None
+        before = args[0]._version if args and isinstance(args[0], Tensor) and not args[0].is_inference() else None
         result = _uncast_call(function, args, kwargs) if _autocasts() else function(*args, **kwargs)
         if before is not None and args[0]._version != before:
             _core._name_write(args[0], name)

@@ -119,7 +119,8 @@ def repeated(x: Tensor, times: tuple[int, ...], function: str) -> Tensor:
     for n, t in zip(shape, times, strict=True):
         apart += [n] if t == 1 else [1, n]
         wide += [n] if t == 1 else [t, n]
-    return x.reshape(apart).expand(wide).clone(memory_format=_core.contiguous_format).view(result)
+    copy = x.reshape(apart).expand(wide).clone(memory_format=_core.contiguous_format)
+    return _core.name_node(copy.view(result), "Repeat")
 
 
 @composed("method")

@@ -149,7 +149,7 @@ def trace(input: Tensor) -> Tensor:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.dim()}")
     if input.dtype is dtypes["bool"]:
         raise NotImplementedError("trace is not implemented for bool")
-    return _core.sum(_core.diagonal(input))
+    return _core.name_node(_core.sum(_core.diagonal(input)), "Trace")
 
 
 @composed("function method out_same")

@@ -226,7 +226,8 @@ def op_into(row):
     lines += [f"    refuse_overlap(y, {p.name})" for p in row.inputs[1:]]
     lines += [f"    if {is_batched(row)}:", f"        check_levels(y, ({tensors},), \"{row.name}_\")",
               "    cdef Tensor seen = glimpse(y) if cyg_mode & MODE_OBSERVED else None",
-              f"    {x} = history_alias(y, {copied}) if recorded else None", "    if y.flags & BATCHED:",
+              f"    {x} = history_alias(y, {copied}) if recorded else None",
+              *(f"    {p.name} = frozen({p.name}, y)" for p in row.inputs[1:]), "    if y.flags & BATCHED:",
               f"        batch_into_{row.name}({names_of(row, 'y')})", "    else:", f"        {write}",
               f"    bump(y, {op_id(row)})", "    if recorded and category(y.m.dtype) >= 2:", *node_lines(row, "y"),
               "        mark_overwritten(n, y)", "        rebase(y, n)",
