@@ -184,3 +184,35 @@ def test_hook_on_all_gradients_of_nested_passes(torch, leaf):
 def test_variable_is_the_old_name(torch, leaf):
     x = torch.autograd.Variable(torch.ones(2), requires_grad=True)
     assert isinstance(x, torch.Tensor) and isinstance(x, torch.autograd.Variable) and x.requires_grad and x.is_leaf
+
+
+def test_hook_on_all_gradients_of_one_node(torch, leaf):
+    """Outputs of one node are reached together: those without gradient count, with None."""
+    x = leaf(1.0, 2.0, 3.0)
+    first, second, third = x.unbind(0)
+    seen = []
+    torch.autograd.graph.register_multi_grad_hook((first, third), seen.append)
+    (second * 2).backward(retain_graph=True)
+    (third * 2).backward()
+    assert [[None if g is None else g.item() for g in grads] for grads in seen] == [[None, None], [None, 2.0]]
+
+
+def test_hook_on_all_gradients_where_a_function_gives_none(torch, leaf):
+    """A leaf that is reached without a gradient counts too."""
+
+    class Half(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, y):
+            return x + y
+
+        @staticmethod
+        def backward(ctx, g):
+            return g, None
+
+    x, y = leaf(1.0), leaf(2.0)
+    z = y * 1
+    seen = []
+    torch.autograd.graph.register_multi_grad_hook((x, y, z), seen.append)
+    Half.apply(x, y).backward()
+    Half.apply(x, z).backward()
+    assert [[None if g is None else g.item() for g in grads] for grads in seen] == [[1.0, None, None]] * 2

@@ -1,4 +1,5 @@
 """Inference mode: what is made in it, and what is refused outside."""
+import copy
 import threading
 
 import pytest
@@ -151,3 +152,50 @@ def test_it_ends_after_an_exception(torch):
     with pytest.raises(KeyError), torch.inference_mode():
         raise KeyError
     assert not torch.is_inference_mode_enabled() and not torch.ones(1).is_inference()
+
+
+def test_changes_in_place_inside(torch, leaf):
+    """Composed operations too; and a leaf may be resized, for nothing is recorded."""
+    with torch.inference_mode():
+        x = torch.tensor([1.25, 2.75])
+        assert x.round_().tolist() == [1.0, 3.0]
+        assert x.cumsum_(0).tolist() == [1.0, 4.0]
+        y = leaf(1.0, 2.0)
+        y.resize_(1)
+        assert y.tolist() == [1.0]
+        assert y.detach_() is y and y.requires_grad              # there is no history to cut
+
+
+@pytest.mark.parametrize("change", ["t_()", "transpose_(0, 1)", "squeeze_()", "unsqueeze_(0)", "resize_(1)",
+                                    "set_(torch.zeros(2))", "as_strided_((1,), (1,))"])
+def test_changing_a_shape_outside_is_refused(torch, made, backend, change):
+    with torch.inference_mode():
+        x = made.view(1, 3)
+    with pytest.raises(RuntimeError, match="Inplace update to inference tensor outside InferenceMode"):
+        eval(f"x.{change}", {"x": x, "torch": torch})
+    assert x.is_inference()
+    assert backend == "torch" or x.shape == (1, 3)       # PyTorch has changed it by then
+
+
+def test_the_memory_seen_from_outside(torch):
+    """.data and detach() of an inference tensor count their own writes, and may be written outside; they stay what they are."""
+    with torch.inference_mode():
+        x = torch.tensor([1.0, 2.0])
+        inside = x.data
+        copied = copy.copy(torch.ones(1))
+    for seen in (x.data, x.detach()):
+        seen.mul_(2)
+        assert (seen.is_inference(), seen._version) == (True, 1)
+    assert x.tolist() == [4.0, 8.0]
+    for y in (inside, copied):
+        with pytest.raises(RuntimeError, match="do not track version counter"):
+            y._version  # noqa: B018
+
+
+def test_memory_given_to_a_normal_tensor(torch):
+    """Such a tensor may be written outside."""
+    x = torch.zeros(2)
+    with torch.inference_mode():
+        x.data = torch.ones(2)
+    x.add_(1)
+    assert (x.tolist(), x._version) == ([2.0, 2.0], 1)

@@ -3,6 +3,7 @@
 import contextlib
 import importlib
 import io
+import itertools
 import re
 import sys
 import types
@@ -10,7 +11,6 @@ import warnings
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-VARIABLE = re.compile(r"v\d+$")
 
 # Errors of these kinds must be of the same kind in both libraries; of others the type is enough.
 KINDS = (
@@ -57,6 +57,8 @@ KIND_PATTERNS = [re.compile(k) for k in KINDS]
 
 
 def kind_of_error(error):
+    if error is None:
+        return None
     text = str(error)
     for k, pattern in enumerate(KIND_PATTERNS):
         if pattern.search(text):
@@ -141,7 +143,8 @@ class Side:
         return None
 
     def variables(self):
-        return [(name, t) for name, t in self.space.items() if VARIABLE.match(name)]
+        mine = itertools.islice(self.space.items(), len(self.fresh), None)  # after all names of the prelude
+        return [(name, t) for name, t in mine if name[0] == "v"]
 
     def state(self, graph):
         """Name -> everything that a user can see of a variable. graph: with what reading may bring up to date."""
@@ -245,6 +248,13 @@ class Difference:
         call = re.sub(r"\bv\d+\b", "v", re.sub(r"-?\d+(\.\d+)?", "0", self.line))
         call = re.sub(r"(0, )+0|\(0,\)", "0", call)
         return f"{self.what}: {call}"
+
+    @property
+    def sort(self):
+        """What a smaller program must keep: what differs, and the types of errors."""
+        if "error" not in self.what:
+            return self.what
+        return self.what, *(str(x).partition(":")[0] for x in (self.torch, self.cygrad))
 
     def __str__(self):
         margin = " " * len(self.what)

@@ -33,7 +33,7 @@ STILL = 60  # seconds without a new step after which a process hangs
 
 
 def exceptions():
-    """Where the libraries may differ: [(name, patterns of kind, text and program of the difference, and of the last two)]."""
+    """Where the libraries may differ: [(name, patterns of kind, text, program, and of text and program together)]."""
     rules = tomllib.loads((HERE / "exceptions.toml").read_text())
     return [
         (
@@ -91,7 +91,7 @@ def small(pair, seed, program, found, budget=1500):
             now = pair.run(candidate, watches(seed))
         except SyntaxError:
             return False
-        if now is None or now.what != found.what or excused(now, candidate):
+        if now is None or now.sort != found.sort or excused(now, candidate):
             return False
         last = now
         return True

@@ -76,6 +76,54 @@ def test_parameters_added_while_the_step_reads_its_state():
     """)
 
 
+@pytest.mark.parametrize("kind", ["Adam", "SGD", "Adagrad"])
+@pytest.mark.parametrize("owner", ["parameter", "gradient"])
+def test_memory_replaced_while_the_step_reads_its_state(kind, owner):
+    """A state of the user's own may do anything when it is read: the step writes what it has looked at, or nothing."""
+    options = "lr=0.1, momentum=0.9" if kind == "SGD" else "lr=0.1"
+    assert survives(f"""
+        first, second = (torch.nn.Parameter(torch.ones(100_000)) for _ in range(2))
+        optimizer = torch.optim.{kind}([first, second], {options})
+        for _ in range(2):
+            first.grad, second.grad = torch.ones(100_000), torch.ones(100_000)
+            optimizer.step()
+        before = first[0].item(), second[0].item()
+
+        class Replaces(dict):
+            def read(self):
+                target = first if "{owner}" == "parameter" else first.grad
+                target.data = target.detach().clone()
+                rubbish = [torch.zeros(100_000) for _ in range(4)]
+            def __getitem__(self, key):
+                self.read()
+                return dict.__getitem__(self, key)
+            def get(self, *key):
+                self.read()
+                return dict.get(self, *key)
+
+        own = Replaces(optimizer.state[second])
+        optimizer.state[second] = own
+        try:
+            optimizer.step()
+        except RuntimeError as error:
+            print("was replaced" in str(error), before == (first[0].item(), second[0].item()))
+    """) == "True True\n"
+
+
+def test_a_refused_step_leaves_no_state_behind():
+    """A momentum that nothing was written to would be taken for one at the next step."""
+    assert survives("""
+        with torch.inference_mode():
+            x = torch.nn.Parameter(torch.ones(3))
+        x.grad = torch.ones(3)
+        optimizer = torch.optim.SGD([x], lr=0.1, momentum=0.9)
+        try:
+            optimizer.step()
+        except RuntimeError:
+            print(len(optimizer.state))
+    """) == "0\n"
+
+
 @pytest.mark.parametrize("size", [10, 100_000])
 def test_overlapping_parameters_are_updated_one_after_the_other(size):
     assert survives(f"""

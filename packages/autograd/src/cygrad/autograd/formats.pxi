@@ -171,7 +171,6 @@ cdef Tensor reshaped(Tensor x, const Dims* d, Format f, str name):
     cdef Storage s = x.mem
     cdef int64_t offset = x.m.data - x.mem.ptr, held = 0
     cdef int code = x.m.dtype
-    check_own_mode(x)
     if needs(x) and not cyg_mode & MODE_INFERENCE:
         raise RuntimeError(f"{name}(): cannot resize variables that require grad")
     if x.flags & BATCHED:
@@ -179,6 +178,7 @@ cdef Tensor reshaped(Tensor x, const Dims* d, Format f, str name):
     check_sizes(d, name)
     if f == PRESERVE and same_sizes(d, &x.m):
         return x
+    check_own_mode(x)
     memset(&m, 0, sizeof(m))
     meta_contig(&m, d.n, d.v, code)
     try:
@@ -240,6 +240,7 @@ cdef int move_to(Tensor x, Tensor y, uint32_t version) except -1:
     cdef Storage memory = storage_alias(y.mem)
     cdef Tensor shown = alias_of(y)          # y may be x itself
     memory.version = version
+    memory.origin = COUNTED if memory.origin else 0
     tensor_strip(x)
     meta_like(&x.m, &shown.m)
     return adopt(x, memory)

@@ -215,7 +215,9 @@ cdef Tensor complex_logsumexp(Tensor x, uint64_t mask, bint keepdim):
         y = op_add(op_log(op_sum(op_exp(op_sub(x, top)), mask, True, -1)), top)
     else:
         y = op_log(op_sum(op_exp(x), mask, True, -1))
-    return y if keepdim else by_itself(op_squeeze_dims(y, mask))
+    if not keepdim:
+        y = by_itself(op_squeeze_dims(y, mask))
+    return called(y, row_called(y.fn.op.id, b"Logsumexp")) if y.fn is not None else y
 
 
 cdef Tensor recurrence_transposed(Tensor g, Tensor a, int64_t dim, bint reverse):

@@ -328,7 +328,7 @@ cdef double number_of(object own, str name) except? -1:
     return item(&t.m)
 
 
-cdef int fill_job(Job* job, const Rule* r, double t, dict own, dict options, dict after) except -1:
+cdef int fill_job(Job* job, const Rule* r, double t, object own, dict options, dict after) except -1:
     """What a rule computes once for each parameter, for step number t; `after` gets numbers of the state to be written."""
     cdef double mu, following, product, root, variance, long_run
     job.rate = job.root = job.extra = 0
