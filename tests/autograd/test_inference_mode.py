@@ -178,7 +178,7 @@ def test_changing_a_shape_outside_is_refused(torch, made, backend, change):
 
 
 def test_the_memory_seen_from_outside(torch):
-    """.data and detach() of an inference tensor count their own writes, and may be written outside; they stay what they are."""
+    """.data and detach() of an inference tensor count their own writes, and may be written outside."""
     with torch.inference_mode():
         x = torch.tensor([1.0, 2.0])
         inside = x.data

@@ -226,7 +226,7 @@ def test_hooks_of_the_only_root(torch, leaf):
 
 
 def test_functions_run_though_their_gradients_go_nowhere(torch, leaf):
-    """backward() runs all that the root reaches, a Function of a view made under no_grad too, which leads to no leaf."""
+    """backward() runs all that the root reaches, also a Function of a view made under no_grad, which leads nowhere."""
     calls = []
 
     class Doubled(torch.autograd.Function):
