@@ -14,7 +14,7 @@ MODULES = (
     "cygrad.func", "cygrad.nn", "cygrad.nn.functional", "cygrad.nn.init", "cygrad.nn.utils", "cygrad.optim",
     "cygrad.array_api", "cygrad.array_api.linalg", "cygrad.array_api.fft", "cygrad.tools.gradcheck",
     "cygrad.tools.graph", "cygrad.tools.storage_picture", "cygrad.amp", "cygrad.amp.autocast_mode",
-    "cygrad.nn.training",
+    "cygrad.nn.training", "cygrad.optim.swa_utils", "cygrad.tools.onnx",
 )
 # Objects whose methods are called: class -> ways to make one; tensors are drawn like arguments.
 OBJECTS = {

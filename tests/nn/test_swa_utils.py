@@ -110,6 +110,17 @@ def test_bad_averages(torch, nn, swa, backend):
         swa.AveragedModel(nn.Linear(1, 1), avg_fn=swa.get_swa_avg_fn(), multi_avg_fn=swa.get_swa_multi_avg_fn())
 
 
+def test_what_is_no_model_or_optimizer(torch, nn, swa, beyond_pytorch):
+    for call in (
+        lambda: swa.AveragedModel([1]),
+        lambda: swa.AveragedModel(nn.Linear(1, 1)).update_parameters(None),
+        lambda: swa.update_bn([], None),
+        lambda: swa.SWALR(1, 0.1),
+    ):
+        with pytest.raises(TypeError, match=r"Module|Optimizer"):
+            call()
+
+
 def test_a_model_of_another_structure_changes_nothing(torch, nn, swa, beyond_pytorch):
     averaged = swa.AveragedModel(nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1)))
     before = numbers(averaged)

@@ -144,6 +144,8 @@ def test_bad_arguments_are_named():
         show_storage()
     with pytest.raises(TypeError, match="argument 1 is a list"):
         show_storage(torch.ones(1), [1.0])
+    with pytest.raises(ValueError, match="more names given for 1 tensors"):
+        show_storage(torch.ones(1), names=range(2**62))
     with pytest.raises(ValueError, match="1 names given for 2 tensors"):
         show_storage(torch.ones(1), torch.ones(1), names=["a"])
     with pytest.raises(ValueError, match="at least 2 slots, not 0"):

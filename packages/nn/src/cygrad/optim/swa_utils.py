@@ -12,7 +12,7 @@ import cygrad
 from cygrad import Tensor
 from cygrad.nn import Module
 from cygrad.nn.modules.batchnorm import _BatchNorm
-from cygrad.optim.lr_scheduler.base import LRScheduler, for_each_group
+from cygrad.optim.lr_scheduler.base import LRScheduler, check_optimizer, for_each_group
 from cygrad.optim.optimizer import Optimizer
 
 __all__ = [
@@ -96,6 +96,11 @@ def get_swa_multi_avg_fn() -> MultiAvgFn:
     return swa_update
 
 
+def _check_module(name: str, model: Any) -> None:
+    if not isinstance(model, Module):
+        raise TypeError(f"{name}(): argument 'model' must be Module, not {type(model).__name__}")
+
+
 def _check_decay(decay: float) -> None:
     if not 0.0 <= decay <= 1.0:
         raise ValueError(f"Invalid decay value {decay} provided. Please provide a value in [0,1] range.")
@@ -130,6 +135,8 @@ class AveragedModel(Module):
 
     Raises
     ------
+    TypeError
+        If `model` is no module.
     AssertionError
         If both rules are given.
     """
@@ -145,6 +152,7 @@ class AveragedModel(Module):
         use_buffers: bool = False,
     ) -> None:
         super().__init__()
+        _check_module("AveragedModel", model)
         if avg_fn is not None and multi_avg_fn is not None:
             raise AssertionError("Only one of avg_fn and multi_avg_fn should be provided")
         self.module = deepcopy(model)
@@ -171,6 +179,7 @@ class AveragedModel(Module):
         ValueError
             If it has other parameters or buffers, by number or shape. Nothing has changed then.
         """
+        _check_module("update_parameters", model)
         pairs = _pairs("parameters", self.module.parameters(), model.parameters())
         buffers = _pairs("buffers", self.module.buffers(), model.buffers())
         means = pairs + buffers if self.use_buffers else pairs
@@ -223,6 +232,7 @@ def update_bn(loader: Iterable, model: Module, device: Any = None) -> None:
     device : optional
         Where batches go.
     """
+    _check_module("update_bn", model)
     layers = [layer for layer in model.modules() if isinstance(layer, _BatchNorm)]
     if not layers:
         return
@@ -271,6 +281,7 @@ class SWALR(LRScheduler):
         anneal_strategy: str = "cos",
         last_epoch: int = -1,
     ) -> None:
+        check_optimizer(optimizer)
         if anneal_strategy not in ("cos", "linear"):
             raise ValueError(f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")
         if not isinstance(anneal_epochs, int) or anneal_epochs < 0:

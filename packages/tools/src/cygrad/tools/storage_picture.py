@@ -140,9 +140,13 @@ def show_storage(*tensors, names=None, limit=200):
     """
     if not tensors:
         raise ValueError("show_storage: at least one tensor is needed")
-    names = _written(len(tensors), sys._getframe(1)) if names is None else [str(name) for name in names]
+    if names is None:
+        names = _written(len(tensors), sys._getframe(1))
+    else:
+        names = [str(name) for name in islice(names, len(tensors) + 1)]  # there may be endlessly many
     if len(names) != len(tensors):
-        raise ValueError(f"show_storage: {len(names)} names given for {len(tensors)} tensors")
+        given = f"{len(names)} names" if len(names) < len(tensors) else "more names"
+        raise ValueError(f"show_storage: {given} given for {len(tensors)} tensors")
     if limit < 2:
         raise ValueError(f"show_storage: limit is at least 2 slots, not {limit}")
     storages = {}
