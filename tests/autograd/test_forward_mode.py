@@ -456,3 +456,31 @@ def test_what_is_written_beyond_a_dual_is_kept_by_no_tangent(level):
     x.as_strided((4,), (1,), 1).copy_(fw.make_dual(cygrad.ones(4), cygrad.arange(1.0, 5.0)))
     assert x.tolist() == [1, 1, 1, 0, 0, 0]
     assert tangent(x).tolist() == [2, 3, 4, 9, 9, 9]
+
+
+# ---- hooks on what is saved
+
+
+@pytest.mark.parametrize("f", [
+    lambda x: x.exp(), lambda x: x * x, lambda x: x.sin() * 2, lambda x: x.prod(), lambda x: x @ x, lambda x: x.softmax(0),
+    lambda x: x / x.sum(), lambda x: (x * 1).mul_(x), lambda x: (x * 1).exp_(), lambda x: x.cumprod(0), lambda x: x[x > 1],
+    lambda x: cygrad.cat([x, x * x]), lambda x: x.lerp(x * x, x)])
+def test_hooks_on_what_is_saved_leave_tangents_alone(level, f):
+    """A tangent is found from the tensors themselves; what the hooks give is for backward."""
+    packed = []
+
+    def pack(t):
+        packed.append(t)
+        return t.tolist()
+
+    x, v = t64([0.5, 2.0, 3.0]).requires_grad_(), t64([1.0, 10.0, 100.0])
+    wanted = tangent(f(fw.make_dual(x, v)))
+    (wanted_grad,) = cygrad.autograd.grad(f(x).sum(), x)
+    with cygrad.autograd.graph.saved_tensors_hooks(pack, t64):
+        assert values(tangent(f(fw.make_dual(x.detach(), v)))) == values(wanted)
+        assert packed == []              # nothing is saved where nothing needs a gradient
+        y = f(fw.make_dual(x, v))
+    assert values(tangent(y)) == values(wanted) and packed
+    # the gradient of a packed product is that of values without history
+    y.sum().backward()
+    assert values(x.grad) == values(wanted_grad)
