@@ -14,7 +14,9 @@ MODULES = (
     "cygrad.func", "cygrad.nn", "cygrad.nn.functional", "cygrad.nn.init", "cygrad.nn.utils", "cygrad.optim",
     "cygrad.array_api", "cygrad.array_api.linalg", "cygrad.array_api.fft", "cygrad.tools.gradcheck",
     "cygrad.tools.graph", "cygrad.tools.storage_picture", "cygrad.amp", "cygrad.amp.autocast_mode",
-    "cygrad.nn.training", "cygrad.optim.swa_utils", "cygrad.tools.onnx",
+    "cygrad.nn.training", "cygrad.nn.grad", "cygrad.nn.parameter", "cygrad.nn.utils.parametrizations",
+    "cygrad.nn.utils.parametrize", "cygrad.nn.utils.rnn", "cygrad.optim.swa_utils", "cygrad.tensortypes",
+    "cygrad.tools.onnx",
 )
 # Objects whose methods are called: class -> ways to make one; tensors are drawn like arguments.
 OBJECTS = {
@@ -34,8 +36,9 @@ SPECIAL_METHODS = {
     "__complex__", "__index__", "__pow__", "__rpow__", "__ipow__", "__torch_function__",
 }
 OPERATORS = ("add", "sub", "mul", "truediv", "floordiv", "mod", "matmul", "and", "or", "xor", "lshift", "rshift")
-# They ask for a terminal, wait for other processes, or end the process.
-LEFT_OUT = {"cygrad.Tensor.share_memory_"}
+# They ask for a terminal, wait for other processes, end the process, or make what has no values to look at.
+LEFT_OUT = {"cygrad.Tensor.share_memory_", *(f"cygrad.nn.{place}Uninitialized{kind}" for place in ("", "parameter.")
+                                             for kind in ("Buffer", "Parameter"))}
 
 
 @dataclass(frozen=True)

@@ -129,3 +129,26 @@ def test_ways_of_computing_attention(torch, nn):
 def test_no_way_of_computing_attention(torch, nn, beyond_pytorch):
     with pytest.raises(RuntimeError, match="CUDNN"), nn.attention.sdpa_kernel(nn.attention.SDPBackend.CUDNN_ATTENTION):
         pass
+
+
+def test_a_vector_that_is_too_short_changes_nothing(torch, nn, beyond_pytorch):
+    parameters = [nn.Parameter(torch.zeros(2)), nn.Parameter(torch.zeros(2))]
+    with pytest.raises(RuntimeError, match="too short"):
+        nn.utils.vector_to_parameters(torch.ones(3), parameters)
+    assert all(p.tolist() == [0, 0] for p in parameters)
+
+
+def test_what_is_no_tensor_and_no_module(torch, nn, beyond_pytorch):
+    utils, p = nn.utils, nn.Parameter(torch.ones(2))
+    for call in (
+        lambda: utils.clip_grad_norm_(3, 1.0), lambda: utils.clip_grad_norm_([p, 3],
+            1.0), lambda: utils.get_total_norm([None]),
+        lambda: utils.clip_grads_with_norm_([p], 1.0, 2.0), lambda: utils.parameters_to_vector([p, "a"]),
+        lambda: utils.spectral_norm("a"), lambda: utils.remove_weight_norm(3), lambda: utils.fuse_conv_bn_eval(p, p),
+        lambda: utils.fuse_conv_bn_weights(p, None, p, None, 1.0, None, None), lambda: utils.rnn.pad_packed_sequence(p),
+        lambda: utils.rnn.pack_padded_sequence([1], [1]), lambda: utils.parametrize.register_parametrization(p, "a", p),
+        lambda: utils.rnn.pad_sequence([1, 2]), lambda: utils.convert_conv2d_weight_memory_format(p,
+            torch.channels_last),
+    ):  # fmt: skip
+        with pytest.raises(TypeError):
+            call()

@@ -25,7 +25,8 @@ class tensortype(type):
 
     def __new__(cls, name, bases, members):
         if bases:
-            raise TypeError(f"type {bases[0].__qualname__!r} is not an acceptable base type: it has no instances")
+            base = getattr(bases[0], "__qualname__", bases)
+            raise TypeError(f"type {base!r} is not an acceptable base type: it has no instances")
         return super().__new__(cls, name, bases, members)
 
     def __call__(cls, *args, device="cpu", **kwargs):

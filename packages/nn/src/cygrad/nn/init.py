@@ -75,6 +75,8 @@ def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
 
 
 def _fan(tensor: Tensor, mode: str) -> int:
+    if not isinstance(mode, str):
+        raise TypeError(f"mode must be str, not {type(mode).__name__}")
     mode = mode.lower()
     if mode not in ("fan_in", "fan_out"):
         raise ValueError(f"mode {mode!r} is not supported: use 'fan_in' or 'fan_out'")
@@ -272,8 +274,15 @@ def trunc_normal_(
     -------
     Tensor
         The same.
+
+    Raises
+    ------
+    ValueError
+        If `std` is not positive.
     """
     require_tensor("trunc_normal_", "tensor", tensor)
+    if not std > 0:
+        raise ValueError(f"trunc_normal_: std must be positive, got {std}")
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(
             "mean is more than 2 std from [a, b] in nn.init.trunc_normal_: they are in a tail of the distribution",
@@ -340,8 +349,8 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
         drawn = tensor.detach().new_empty((rows, tensor.numel() // rows)).normal_(0, 1, generator=generator)
         wide = drawn.size(0) < drawn.size(1)
         q, r = cygrad.linalg.qr(drawn.t() if wide else drawn)
-        q = q * r.diagonal().sign()  # so that q is uniform: the signs of r are LAPACK's choice
-        tensor.copy_((q.t() if wide else q).reshape(tensor.shape)).mul_(gain)
+        q = q * r.diagonal().sign() * gain  # signs so that q is uniform: those of r are LAPACK's choice
+        tensor.copy_((q.t() if wide else q).reshape(tensor.shape))
     return tensor
 
 

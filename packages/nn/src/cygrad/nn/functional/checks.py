@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from cygrad import Tensor, channels_last, channels_last_3d
@@ -23,6 +23,25 @@ def outside() -> int:
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("cygrad."):
         level, frame = level + 1, frame.f_back
     return level
+
+
+def tensors_of(function: str, argument: str, values: Any) -> list[Tensor]:
+    """The tensors that an argument names: one, or an iterable, which is read up to the first that is none."""
+    if isinstance(values, Tensor):
+        return [values]
+    if not isinstance(values, Iterable):
+        raise TypeError(
+            f"{function}(): argument '{argument}' must be Tensor or iterable of Tensors, not {type(values).__name__}"
+        )
+    found = []
+    for i, value in enumerate(values):
+        if not isinstance(value, Tensor):
+            raise TypeError(
+                f"{function}(): argument '{argument}' must be Tensor or iterable of Tensors, but element {i} is "
+                f"{type(value).__name__}"
+            )
+        found.append(value)
+    return found
 
 
 def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
@@ -58,7 +77,7 @@ def with_out(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 def per_dimension(name: str, value: int | Sequence[int], dims: int) -> tuple[int, ...]:
     """One number for each dimension: a single one stands for all. RuntimeError if there are others, or no ints."""
     if isinstance(value, Sequence) and not isinstance(value, str):
-        numbers = tuple(value) * (dims if len(value) == 1 else 1)
+        numbers = tuple(value) * (dims if len(value) == 1 else 1) if len(value) in (1, dims) else ()
     else:
         numbers = (value,) * dims
     if len(numbers) != dims or not all(hasattr(n, "__index__") and not isinstance(n, bool) for n in numbers):

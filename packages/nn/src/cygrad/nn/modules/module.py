@@ -471,6 +471,11 @@ def indented(text: str) -> str:
     return text.replace("\n", "\n  ")
 
 
+def require_module(function: str, argument: str, value: Any) -> None:
+    if not isinstance(value, Module):
+        raise TypeError(f"{function}(): argument '{argument}' must be Module, not {type(value).__name__}")
+
+
 def _require_leaf(name: str, parameter: Parameter) -> None:
     if parameter.grad_fn is not None:
         raise ValueError(

@@ -7,16 +7,13 @@ from collections.abc import Iterable
 
 import cygrad
 from cygrad import Tensor, no_grad
+from cygrad.nn.functional.checks import require_tensor, tensors_of
 
 __all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
 
 
-def _tensors(tensors: Tensor | Iterable[Tensor]) -> list[Tensor]:
-    return [tensors] if isinstance(tensors, Tensor) else list(tensors)
-
-
-def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
-    return [p.grad for p in _tensors(parameters) if p.grad is not None]
+def _gradients(function: str, parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
+    return [p.grad for p in tensors_of(function, "parameters", parameters) if p.grad is not None]
 
 
 @no_grad()
@@ -47,7 +44,7 @@ def get_total_norm(
     RuntimeError
         See `error_if_nonfinite`.
     """
-    norms = [tensor.detach().norm(float(norm_type)) for tensor in _tensors(tensors)]
+    norms = [tensor.detach().norm(float(norm_type)) for tensor in tensors_of("get_total_norm", "tensors", tensors)]
     if not norms:
         return cygrad.tensor(0.0)
     total = cygrad.stack([norm.to(norms[0].dtype) for norm in norms]).norm(float(norm_type))
@@ -77,8 +74,9 @@ def clip_grads_with_norm_(
         Accepted for PyTorch programs: there is one implementation.
     """
     # Without a branch on the value, as PyTorch does it: NaN goes on into the gradients.
+    require_tensor("clip_grads_with_norm_", "total_norm", total_norm)
     share = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
-    for grad in _gradients(parameters):
+    for grad in _gradients("clip_grads_with_norm_", parameters):
         grad.mul_(share.to(grad.dtype))
 
 
@@ -111,8 +109,8 @@ def clip_grad_norm_(
     RuntimeError
         See `get_total_norm`; nothing has changed then.
     """
-    parameters = _tensors(parameters)
-    total = get_total_norm(_gradients(parameters), norm_type, error_if_nonfinite)
+    parameters = tensors_of("clip_grad_norm_", "parameters", parameters)
+    total = get_total_norm(_gradients("clip_grad_norm_", parameters), norm_type, error_if_nonfinite)
     clip_grads_with_norm_(parameters, max_norm, total)
     return total
 
@@ -146,5 +144,5 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, f
         Accepted for PyTorch programs: there is one implementation.
     """
     limit = float(clip_value)
-    for grad in _gradients(parameters):
+    for grad in _gradients("clip_grad_value_", parameters):
         grad.clamp_(-limit, limit)

@@ -13,8 +13,9 @@ from typing import Any
 
 import cygrad
 from cygrad import Tensor
+from cygrad.nn.functional.checks import require_tensor
 from cygrad.nn.modules.container import ModuleDict, ModuleList
-from cygrad.nn.modules.module import Module
+from cygrad.nn.modules.module import Module, require_module
 from cygrad.nn.parameter import Parameter
 
 __all__ = [
@@ -99,8 +100,11 @@ class ParametrizationList(ModuleList):
     unsafe: bool
 
     def __init__(self, modules: Sequence[Module], original: Tensor, unsafe: bool = False) -> None:
+        if not isinstance(modules, Sequence) or isinstance(modules, (str, range)):
+            raise TypeError(f"ParametrizationList takes a sequence of modules, got {type(modules).__name__}")
         if len(modules) == 0:
             raise ValueError("ParametrizationList requires one or more modules.")
+        require_tensor("ParametrizationList", "original", original)
         super().__init__(modules)
         self.unsafe = unsafe
         shape, dtype = original.shape, original.dtype
@@ -291,6 +295,8 @@ def register_parametrization(
     >>> [name for name, _ in layer.named_parameters()]
     ['bias', 'parametrizations.weight.original']
     """
+    require_module("register_parametrization", "module", module)
+    require_module("register_parametrization", "parametrization", parametrization)
     parametrization.train(module.training)
     if is_parametrized(module, tensor_name):
         known = module.parametrizations[tensor_name]

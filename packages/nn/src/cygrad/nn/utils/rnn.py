@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import cygrad
 from cygrad import Tensor
+from cygrad.nn.functional.checks import require_tensor, tensors_of
 
 __all__ = [
     "PackedSequence",
@@ -31,6 +32,7 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     """Return the permutation that undoes another; None stands for the identity."""
     if permutation is None:
         return None
+    require_tensor("invert_permutation", "permutation", permutation)
     numbers = cygrad.arange(permutation.numel(), dtype=permutation.dtype)
     return cygrad.empty_like(permutation).scatter_(0, permutation, numbers)
 
@@ -135,6 +137,11 @@ def _lengths(lengths: Tensor | Sequence[int]) -> Tensor:
     return cygrad.tensor(list(lengths), dtype=cygrad.int64)
 
 
+def _require_packed(function: str, argument: str, value: Any) -> None:
+    if not isinstance(value, PackedSequence):
+        raise TypeError(f"{function}(): argument '{argument}' must be PackedSequence, not {type(value).__name__}")
+
+
 def pack_padded_sequence(
     input: Tensor, lengths: Tensor | Sequence[int], batch_first: bool = False, enforce_sorted: bool = True
 ) -> PackedSequence:
@@ -155,6 +162,7 @@ def pack_padded_sequence(
     RuntimeError
         If the lengths do not fit the input, one is 0, or they do not fall.
     """
+    require_tensor("pack_padded_sequence", "input", input)
     lengths = _lengths(lengths)
     order = None
     if not enforce_sorted:
@@ -207,6 +215,7 @@ def pad_packed_sequence(
     ValueError
         If `total_length` is less than the longest length.
     """
+    _require_packed("pad_packed_sequence", "sequence", sequence)
     counts = sequence.batch_sizes.tolist()
     if total_length is not None and total_length < len(counts):
         raise ValueError(
@@ -253,7 +262,11 @@ def pad_sequence(
     """
     if padding_side not in ("right", "left"):
         raise RuntimeError(f"padding_side must be 'right' or 'left', got {padding_side!r}")
-    items = list(sequences.unbind(0)) if isinstance(sequences, Tensor) else list(sequences)
+    items = (
+        list(sequences.unbind(0))
+        if isinstance(sequences, Tensor)
+        else tensors_of("pad_sequence", "sequences", sequences)
+    )
     if not items:
         raise RuntimeError("received an empty list of sequences")
     longest = max(item.shape[0] for item in items)
@@ -266,17 +279,20 @@ def pad_sequence(
 
 def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False) -> list[Tensor]:
     """Undo `pad_sequence`: the sequences without their padding."""
+    require_tensor("unpad_sequence", "padded_sequences", padded_sequences)
     rows = padded_sequences if batch_first else padded_sequences.transpose(0, 1)
     return [row[:length] for row, length in zip(rows.unbind(0), _lengths(lengths).tolist(), strict=True)]
 
 
 def pack_sequence(sequences: list[Tensor], enforce_sorted: bool = True) -> PackedSequence:
     """Pack sequences; see `pack_padded_sequence`."""
-    lengths = [sequence.shape[0] for sequence in sequences]
+    sequences = tensors_of("pack_sequence", "sequences", sequences)
+    lengths = [len(sequence) for sequence in sequences]
     return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
 
 
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
     """Undo `pack_sequence`: the sequences of a packed one."""
+    _require_packed("unpack_sequence", "packed_sequences", packed_sequences)
     padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
     return unpad_sequence(padded, lengths, batch_first=True)

@@ -7,7 +7,7 @@ from typing import Any
 import cygrad
 from cygrad import Tensor
 from cygrad.nn import functional as F
-from cygrad.nn.modules.module import Module
+from cygrad.nn.modules.module import Module, require_module
 from cygrad.nn.parameter import Parameter, is_lazy
 from cygrad.nn.utils.parametrizations import _rows_dim
 
@@ -59,9 +59,12 @@ class SpectralNorm:
     @staticmethod
     def apply(module: Module, name: str, n_power_iterations: int, dim: int, eps: float) -> SpectralNorm:
         """Put the hook to a module."""
+        require_module("spectral_norm", "module", module)
         if any(isinstance(hook, SpectralNorm) and hook.name == name for hook in module._forward_pre_hooks.values()):
             raise RuntimeError(f"Cannot register two spectral_norm hooks on the same parameter {name}")
         hook = SpectralNorm(name, n_power_iterations, dim, eps)
+        if name not in module._parameters:
+            raise KeyError(f"spectral_norm: {type(module).__name__} has no parameter {name!r}")
         weight = module._parameters[name]
         if weight is None:
             raise ValueError(f"`SpectralNorm` cannot be applied as parameter `{name}` is None")
@@ -134,6 +137,7 @@ def spectral_norm(
 
 def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
     """Make the weight a parameter again, with its present value; ValueError if there is none of this name."""
+    require_module("remove_spectral_norm", "module", module)
     hooks = module._forward_pre_hooks
     key = next((k for k, hook in hooks.items() if isinstance(hook, SpectralNorm) and hook.name == name), None)
     if key is None:

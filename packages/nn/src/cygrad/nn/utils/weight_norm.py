@@ -7,7 +7,7 @@ from typing import Any
 
 import cygrad
 from cygrad import Tensor
-from cygrad.nn.modules.module import Module
+from cygrad.nn.modules.module import Module, require_module
 from cygrad.nn.parameter import Parameter, is_lazy
 
 __all__ = ["WeightNorm", "remove_weight_norm", "weight_norm"]
@@ -29,6 +29,7 @@ class WeightNorm:
     @staticmethod
     def apply(module: Module, name: str, dim: int | None) -> WeightNorm:
         """Put the hook to a module."""
+        require_module("weight_norm", "module", module)
         if any(isinstance(hook, WeightNorm) and hook.name == name for hook in module._forward_pre_hooks.values()):
             raise RuntimeError(f"Cannot register two weight_norm hooks on the same parameter {name}")
         hook = WeightNorm(name, dim)
@@ -74,6 +75,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
 
 def remove_weight_norm(module: Module, name: str = "weight") -> Module:
     """Make the weight a parameter again; ValueError if there is none of this name."""
+    require_module("remove_weight_norm", "module", module)
     for key, hook in module._forward_pre_hooks.items():
         if isinstance(hook, WeightNorm) and hook.name == name:
             hook.remove(module)
