@@ -73,6 +73,10 @@ LAYERS = [
     "nn.Upsample(scale_factor=2)",
     "nn.Upsample(size=(5, 7), mode='bilinear')",
     "nn.Upsample(size=(5, 7), mode='bilinear', align_corners=True)",
+    "nn.Upsample(scale_factor=1.7, mode='bilinear')",
+    "nn.Upsample(scale_factor=(0.6, 2.3))",
+    "nn.AvgPool2d(3, 2, 1, ceil_mode=True)",
+    "nn.AvgPool2d(3, 2, ceil_mode=True, count_include_pad=False)",
     "nn.ZeroPad2d(1)",
     "nn.ConstantPad2d((1, 2, 0, 3), 3.0)",
     "nn.ReflectionPad2d(2)",
@@ -194,6 +198,9 @@ OPERATIONS = {
     "masks": lambda x, y: F.scaled_dot_product_attention(x, y, x, attn_mask=torch.eye(4, dtype=torch.bool)),
     "normalize": lambda x, y: F.normalize(x, dim=-1) + F.layer_norm(y, (4,)) + F.rms_norm(x, (4,)),
     "padding": lambda x, y: F.pad(x, (1, 2), value=3.0) if x.dim() else x,
+    "constants": lambda x, y: (
+        x * torch.zeros_like(x) + torch.ones_like(y) + x.new_full((4,), 2.0) + torch.full_like(x, 3)
+    ),
     "turned": lambda x, y: torch.ones(4) - x + (torch.arange(4) * y) - (y < 2) * 1.0,
 }
 
@@ -252,6 +259,11 @@ def test_the_batch_may_differ_when_it_is_said_so():
     x = torch.randn(7, 1, 8, 8)
     np.testing.assert_allclose(run(made, x)[0], model.eval()(x).detach().numpy(), rtol=1e-4, atol=1e-5)
     assert made.graph.input[0].type.tensor_type.shape.dim[0].dim_param == "batch"
+
+
+def test_resizing_leaves_the_batch_alone():
+    made = export(nn.Upsample(size=(4, 4)), torch.ones(2, 1, 2, 2), dynamic_axes={"input_0": [0], "output_0": [0]})
+    assert run(made, torch.ones(5, 1, 2, 2))[0].shape == (5, 1, 4, 4)
 
 
 @pytest.mark.parametrize("opset", [18, 19, 20, 21, 22])

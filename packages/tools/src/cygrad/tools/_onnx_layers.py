@@ -273,10 +273,17 @@ def _interpolate(
 ):  # fmt: skip
     if antialias or mode not in ("nearest", "linear", "bilinear", "trilinear"):
         raise ExportError(f"interpolate of mode {mode!r}, antialias={antialias} cannot be exported")
+    dims = input.dim() - 2
+    sizes, scales = t.integers(*y.shape[2:]), None
+    if scale_factor is not None and not recompute_scale_factor:  # then places follow from it, not from the sizes
+        factors = np.array(_sizes(scale_factor, dims), dtype=np.float32)
+        if [int(n * f) for n, f in zip(input.shape[2:], factors, strict=True)] != list(y.shape[2:]):
+            raise ExportError(f"interpolate by {scale_factor} cannot be exported: in float32 the size would be another")
+        sizes, scales = None, t.constant(factors)
     given = "asymmetric" if mode == "nearest" else "align_corners" if align_corners else "pytorch_half_pixel"
     return t.add(
-        "Resize", [input, None, None, t.integers(*y.shape)], mode="nearest" if mode == "nearest" else "linear",
-        coordinate_transformation_mode=given, nearest_mode="floor",
+        "Resize", [input, None, scales, sizes], mode="nearest" if mode == "nearest" else "linear",
+        coordinate_transformation_mode=given, nearest_mode="floor", axes=list(range(2, input.dim())),
     )  # fmt: skip
 
 

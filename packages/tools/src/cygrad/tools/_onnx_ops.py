@@ -218,7 +218,7 @@ def _std(input, dim=None, unbiased=None, keepdim=False, *, correction=None):
 def _reshaped(t, y, input):
     """A new shape; a first size that stays is said to stay, so that it may differ when the file is run."""
     sizes = list(y.shape)
-    if sizes and input.dim() and sizes[0] == input.shape[0] and sizes[0] != 0:
+    if t.dynamic and sizes and input.dim() and sizes[0] == input.shape[0] and sizes[0] != 0:
         sizes[0] = 0  # as in the input
     return t.add("Reshape", [input, t.integers(*sizes)], allowzero=0 if 0 not in y.shape else 1)
 
@@ -370,6 +370,32 @@ def _to(t, y, input, *args, **kwargs):
 @nodes("contiguous", "clone", "detach", "requires_grad_", "cpu")
 def _same(t, y, input, **kwargs):
     return t.name_of(input)
+
+
+def _constant(name):
+    def made(input, *args, **kwargs):
+        return getattr(input.value, name)(*args, **kwargs)
+
+    return made
+
+
+for _name in ("new_zeros", "new_ones", "new_full", "new_tensor"):
+    composed(_name)(_constant(_name))
+
+
+@composed("zeros_like")
+def _zeros_like(input, **kwargs):
+    return cygrad.zeros(input.shape, **{"dtype": input.dtype} | kwargs)
+
+
+@composed("ones_like")
+def _ones_like(input, **kwargs):
+    return cygrad.ones(input.shape, **{"dtype": input.dtype} | kwargs)
+
+
+@composed("full_like")
+def _full_like(input, value, **kwargs):
+    return cygrad.full(input.shape, value, **{"dtype": input.dtype} | kwargs)
 
 
 @composed("rsqrt")

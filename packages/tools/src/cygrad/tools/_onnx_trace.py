@@ -52,10 +52,12 @@ class Trace:
     library : module
         onnx.
     model : Module or callable
+    dynamic : bool
+        Whether sizes may differ when the model is run.
     """
 
-    def __init__(self, library, model):
-        self.library = library
+    def __init__(self, library, model, dynamic):
+        self.library, self.dynamic = library, dynamic
         self.nodes, self.weights, self.inputs = [], {}, []
         self._keep, self._count = [], 0
         named = []
@@ -280,6 +282,8 @@ def call(name, real, args, kwargs):
         if name in COMPOSED:
             return COMPOSED[name](*args, **kwargs)
         value = real(*plain(args), **plain(kwargs))
+        if not isinstance(value, (Tensor, tuple, list)):  # x.type(), without an argument
+            return value
         subject = traced_in((args, kwargs))
         trace = subject.trace
         names = NODES[name](trace, value, *args, **kwargs)

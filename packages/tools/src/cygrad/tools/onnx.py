@@ -75,7 +75,7 @@ def export(
     if opset_version not in _OPSETS:
         raise ValueError(f"opset_version is one of {_OPSETS}, not {opset_version!r}")
     args = args if isinstance(args, tuple) else (args,)
-    trace = Trace(library, model)
+    trace = Trace(library, model, bool(dynamic_axes))
     with cygrad.no_grad(), _evaluating(model), _patched(model):
         inputs = _stand_ins(trace, (args, kwargs or {}), list(input_names or ()))
         try:
