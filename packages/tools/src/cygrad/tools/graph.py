@@ -12,9 +12,11 @@ Two views of the same record:
 `of_model` runs a model and knows of each operation which module ran it, and in which line of the user's program.
 """
 
+import gc
 import re
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -125,13 +127,14 @@ class Graph:
         self._keep = []  # what _index knows by id must not die while it does
         roots = _roots(root)
         nodes = _reachable(roots)
-        if view == "backward":
-            self._backward(roots, nodes)
-        else:
-            self._forward(roots, nodes)
-        if show_saved:
-            for node in nodes:
-                self._saved(node)
+        with _no_collections():
+            if view == "backward":
+                self._backward(roots, nodes)
+            else:
+                self._forward(roots, nodes)
+            if show_saved:
+                for node in nodes:
+                    self._saved(node)
         del self._names, self._index, self._keep, self._storages, self._modules, self._show_storages
 
     def __repr__(self):
@@ -277,6 +280,8 @@ class Graph:
         return self._tensor(("output", id(root)), "output", name, root)
 
     def _operation(self, node):
+        if node in self._index:
+            return self._index[node]
         kind = "accumulate" if _is_accumulate(node) else "operation"
         if kind == "accumulate":
             return self._vertex(node, kind, node.name(), details=lambda: self._module_of(node.variable))
@@ -447,6 +452,18 @@ class _Names:
 
     def made_by(self, node, number):
         return self._by_maker.get((node, number), "")
+
+
+@contextmanager
+def _no_collections():
+    """Making many small objects that all stay would have the garbage collector look through them again and again."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _roots(root):
