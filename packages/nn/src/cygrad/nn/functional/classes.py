@@ -231,4 +231,4 @@ def _soft_cross_entropy(
     if reduction == "none":
         return -products.sum(dim)
     total = -products.sum()
-    return total / (input.numel() / classes) if reduction == "mean" else total
+    return _core.entitled(total / (input.numel() / classes), "DivBackward1") if reduction == "mean" else total

@@ -383,7 +383,8 @@ def multilabel_soft_margin_loss(
     losses = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
     if weight is not None:
         losses = losses * weight
-    return reduced(losses.mean(-1), reduction)
+    losses = losses.mean(-1)
+    return reduced(losses, reduction, "DivBackward0" if reduction == "none" else None)
 
 
 @autocasts("float32")
