@@ -1,7 +1,6 @@
 """The command `cygrad`: answers, exit status, JSON, and what it says of arguments that make no sense."""
 
 import json
-import pstats
 import subprocess
 import sys
 import textwrap
@@ -236,16 +235,17 @@ def test_profiles(command, tmp_path):
     script = tmp_path / "script.py"
     script.write_text(textwrap.dedent(SCRIPT), encoding="utf-8")
     before = list(sys.argv), list(sys.path)
-    status, text, _ = command("profile", "--json", "-o", tmp_path / "out.prof", script, "25", "0")
+    status, text, _ = command("profile", "--json", "-o", tmp_path / "out.json", script, "25", "0")
     assert (sys.argv, sys.path) == before
     answer = json.loads(text)
-    calls = {row["name"]: row["calls"] for row in answer["cygrad"]}
-    assert status == 0 and calls["cygrad.mm"] == calls["Tensor.sum"] == calls["Tensor.backward"] == 25
-    assert any(row["name"].endswith("work") and row["calls"] == 1 for row in answer["script_functions"])
+    calls = {row["name"]: row["calls"] for row in answer["operations"]}
+    assert status == 0 and calls["sum"] == calls["MmBackward0"] == 25
+    assert answer["modules"][0]["name"] == "(outside of modules)"
     assert answer["peak_bytes"] > 0 and answer["seconds"] > 0 and answer["failed"] is None
-    assert pstats.Stats(str(tmp_path / "out.prof")).total_calls > 75
-    status, text, _ = command("profile", "--rows", "3", script, "2", "0")
-    assert status == 0 and "cygrad.mm" in text and "functions of the script" in text
+    assert len(json.loads((tmp_path / "out.json").read_text())["traceEvents"]) > 75
+    status, text, _ = command("profile", "--rows", "3", "--limits", "-o", tmp_path / "out.html", script, "2", "0")
+    assert status == 0 and "mm" in text and "This machine copies" in text and "module" in text
+    assert "MmBackward0" in (tmp_path / "out.html").read_text()
 
 
 def test_a_script_that_fails_is_profiled_and_ends_with_1(command, tmp_path):
@@ -262,6 +262,7 @@ def test_profiles_that_make_no_sense(command, tmp_path):
     script = tmp_path / "script.py"
     script.write_text("", encoding="utf-8")
     assert command("profile", "--rows", "0", script)[0] == 2
+    assert command("profile", "-o", tmp_path / "out.txt", script)[0] == 2
 
 
 # ---- bench

@@ -13,6 +13,7 @@ from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cpython.list cimport PyList_New
 from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact
 from cpython.object cimport PyObject
+from cpython.pythread cimport PyThread_get_thread_ident
 from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF
 from cpython.weakref cimport PyWeakref_NewRef
 from cpython.sequence cimport PySequence_Check
@@ -51,6 +52,7 @@ def abi():
 include "mode.pxi"        # what is recorded: the thread's mode word
 include "trace.pxi"       # what wrote a memory last; lines of the user's program
 include "node.pxi"        # Node: one step of the backward graph
+include "profile.pxi"     # when operations begin and end
 include "saved.pxi"       # what saved_tensors_hooks took, and who is told of writes
 include "promotion.pxi"   # dtype of a result
 include "opcall.pxi"      # running and recording pointwise operations
@@ -94,7 +96,7 @@ include "rare.pxi"        # rows of the table that are called by name
 include "entry.pxi"       # backward() and grad()
 include "transforms.pxi"  # what transforms of functions need
 include "function.pxi"    # custom Functions
-include "observe.pxi"     # what find_nan() and strict() look at
+include "observe.pxi"     # what find_nan(), strict() and profile() look at
 include "function_dual.pxi"  # tangents through them
 
 __all__ = [

@@ -81,6 +81,7 @@ cdef Tensor added(Tensor have, Tensor g):
     """
     cdef Meta* ms[3]
     cdef Iter it
+    cdef int64_t began = op_began()
     cdef Loop f = OPS[OP_ADD].row[have.m.dtype]
     if (f == NULL or shows_tangent(g) or shows_tangent(have) or g.m.dtype != have.m.dtype or have.mem.readonly
             or has_internal_overlap(&have.m) or any_batched(have, g, None)):
@@ -89,13 +90,13 @@ cdef Tensor added(Tensor have, Tensor g):
     ms[0] = &have.m
     ms[1] = &have.m
     ms[2] = &g.m
-    seen = glimpse(have) if cyg_mode & MODE_NAN else None
+    seen = glimpse(have) if cyg_mode & (MODE_NAN | MODE_PROFILE) else None
     if have.m.numel:
         iter_build(&it, ms, 3, have.m.ndim, have.m.sizes)
         iter_run(&it, f, NULL)
     bump(have, OP_ADD)
     if seen is not None:
-        observe(OP_ADD, have, (seen, g))
+        observe(OP_ADD, have, (seen, g), began)
     return have
 
 

@@ -14,6 +14,7 @@ cdef Tensor pointwise_batched(const OpInfo* o, int code, int nin, Tensor a, Tens
     cdef Tensor y, before, place, seen
     cdef bint recorded
     cdef Tensor ta, tb = None, tc = None
+    cdef int64_t began = op_began()
     ms[1] = &a.m
     ms[2] = &b.m if nin > 1 else NULL
     ms[3] = &c.m if nin > 2 else NULL
@@ -46,7 +47,7 @@ cdef Tensor pointwise_batched(const OpInfo* o, int code, int nin, Tensor a, Tens
         if records_any(a, b, c):
             record(o, y, a, b, c, attr, 0)
         if cyg_mode & MODE_OBSERVED:
-            observe(o.id, y, (a, b, c))
+            observe(o.id, y, (a, b, c), began)
         return y
     recorded = records_any(a, b, c)
     check_target(o, code, out_code, target, nd, sizes)
@@ -57,7 +58,7 @@ cdef Tensor pointwise_batched(const OpInfo* o, int code, int nin, Tensor a, Tens
     a, b, c = frozen(a, target), frozen(b, target), frozen(c, target)
     place = front(target, over, nd)
     write_loop(o, code, out_code, place, ms, nin, place.m.ndim, place.m.sizes, attr)
-    finish_write(o, target, a, b, c, before, seen, attr)
+    finish_write(o, target, a, b, c, before, seen, attr, began)
     return target
 
 

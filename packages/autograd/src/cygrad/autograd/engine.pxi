@@ -412,6 +412,7 @@ cdef int run_row(Pass p, int32_t r) except -1:
     cdef uint32_t nr = 0
     cdef bint leaf = False
     cdef int k
+    cdef int64_t began
     if p.rows[r].leaf:
         if p.rows[r].captured:
             return capture(p, r)
@@ -428,7 +429,10 @@ cdef int run_row(Pass p, int32_t r) except -1:
     if behind_needed(p, n):
         if n.x is not None and n.x.hooks is not None:
             run_pre_hooks(p, r, n)
+        began = op_began()
         run_backward_of(p, r, n)
+        if began:
+            note_node(n, began)
         if not p.keep:
             node_release(n)
     row_put(p, r, 0, None)

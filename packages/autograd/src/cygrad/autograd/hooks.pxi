@@ -95,7 +95,7 @@ cdef int run_with_hooks(Pass p, int32_t r, Node n) except -1:
     kept = [None if wanted(n, k) else False for k in range(n.n_edges)]
     try:
         if mode & MODE_NAN and own_function(n):
-            restore_mode(mode & ~(MODE_OBSERVED | MODE_INF))          # the parts of a formula are not looked at one by one
+            restore_mode(mode & ~(MODE_NAN | MODE_STRICT | MODE_INF))          # the parts of a formula are not looked at one by one
         try:
             backward_into(p, kept, n, arrived, None)
         finally:

@@ -412,6 +412,7 @@ cdef int put_in(Tensor x, list tensors, Tensor v, bint accumulate) except -1:
     cdef Tensor before
     cdef bint recorded = records(x) or records(v)
     cdef int count = index_pointers(x, tensors, at)
+    cdef int64_t began = op_began()
     if v.m.dtype != x.m.dtype:
         raise RuntimeError(f"Index put requires the source and destination dtypes match, got "
                            f"{dtype_object(x.m.dtype)} for the destination and "
@@ -432,7 +433,7 @@ cdef int put_in(Tensor x, list tensors, Tensor v, bint accumulate) except -1:
         ops.index_put_into(&x.m, at, count, &v.m, accumulate)
     bump(x, OP_INDEX_PUT)
     if seen is not None:
-        observe(OP_INDEX_PUT, x, (seen, v))
+        observe(OP_INDEX_PUT, x, (seen, v), began)
     if recorded:
         n = node_new(&OPS[OP_INDEX_PUT])
         set_edge(n, 0, before)

@@ -24,7 +24,8 @@ cdef enum:
     MODE_NAN = 0x100           # find_nan(): results and gradients are looked at
     MODE_INF = 0x200           # beside it: infinities count too
     MODE_STRICT = 0x400        # strict(): accidents are errors
-    MODE_OBSERVED = 0x500      # operations report what they did (observe.pxi)
+    MODE_PROFILE = 0x800       # profile(): when operations begin and end is written down (profile.pxi)
+    MODE_OBSERVED = 0xD00      # operations report what they did (observe.pxi)
 
 cdef enum:                   # Storage.origin; 0: made in normal mode
     UNCOUNTED = 1            # made in inference mode: writes are not counted, and refused outside of it

@@ -1,4 +1,4 @@
-# observe: what find_nan() and strict() look at when an operation has run. May use: trace, opcall, engine.
+# observe: what find_nan(), strict() and profile() look at when an operation has run. May use: trace, opcall, engine.
 # Everything here is cold: a bit of the mode word leads to it, and pointwise operations leave their fast paths for any such bit.
 
 cdef object nan_found = None           # called with what gave NaN; it raises or takes note. See nan.py
@@ -59,10 +59,12 @@ cdef Tensor glimpse(Tensor x):
     return op_clone(alias_of(x)) if cyg_mode & MODE_NAN else x
 
 
-cdef int observe(int op, Tensor y, tuple inputs) except -1:
-    """y is a result of a row of the table."""
+cdef int observe(int op, Tensor y, tuple inputs, int64_t began) except -1:
+    """y is a result of a row of the table, whose computation began then."""
     global cyg_mode
     cdef int mode = cyg_mode
+    if mode & MODE_PROFILE:
+        note_op(op, y, inputs, began)
     if mode & MODE_STRICT:
         for t in inputs:
             if t is not None:

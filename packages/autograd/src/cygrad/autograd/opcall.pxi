@@ -347,6 +347,7 @@ cdef Tensor pointwise(int op, int nin, Tensor a, Tensor b, Tensor c, const doubl
     cdef Meta* ms[4]
     cdef int64_t sizes[MAXDIM]
     cdef double number[2]
+    cdef int64_t began = op_began()
     if target is not None:
         check_history(target, recording() and needs_grad(a, b, c))
     code = compute_code(o, a, b, c)
@@ -382,7 +383,7 @@ cdef Tensor pointwise(int op, int nin, Tensor a, Tensor b, Tensor c, const doubl
         if records_any(a, b, c):
             record(o, y, a, b, c, attr, 0)
         if cyg_mode & MODE_OBSERVED:
-            observe(op, y, (a, b, c))
+            observe(op, y, (a, b, c), began)
         return y
     write_in_place(o, code, out_code, target, a, b, c, ms, nin, nd, sizes, attr)
     return target
@@ -464,6 +465,7 @@ cdef int write_in_place(const OpInfo* o, int code, int out_code, Tensor x, Tenso
     """Checks, all before the first write; then the loop; then version and history."""
     cdef bint recorded = records_any(a, b, c)
     cdef Tensor before, seen
+    cdef int64_t began = op_began()
     check_memory(x)                          # its history has been looked at
     if nin > 1:
         check_partial_overlap(x, b)
@@ -474,7 +476,7 @@ cdef int write_in_place(const OpInfo* o, int code, int out_code, Tensor x, Tenso
     before = history_alias(x, reads_target(o, x, a, b, c)) if recorded else None
     a, b, c = frozen(a, x), frozen(b, x), frozen(c, x)
     write_loop(o, code, out_code, x, ms, nin, nd, sizes, attr)
-    finish_write(o, x, a, b, c, before, seen, attr)
+    finish_write(o, x, a, b, c, before, seen, attr, began)
     return 0
 
 
@@ -486,13 +488,13 @@ cdef Tensor seen_before_write(const OpInfo* o, int out_code, Tensor x, Tensor a,
 
 
 cdef int finish_write(const OpInfo* o, Tensor x, Tensor a, Tensor b, Tensor c, Tensor before, Tensor seen,
-                      const double* attr) except -1:
+                      const double* attr, int64_t began) except -1:
     """After the loop wrote x: version, history (before: x as it was, if it is recorded) and observers (seen)."""
     bump(x, o.id)
     if before is not None:
         record(o, x, before if a is x else a, before if b is x else b, before if c is x else c, attr, 1)
     if seen is not None:
-        observe(o.id, x, (seen if a is x else a, seen if b is x else b, seen if c is x else c))
+        observe(o.id, x, (seen if a is x else a, seen if b is x else b, seen if c is x else c), began)
     return 0
 
 

@@ -310,6 +310,7 @@ cdef int copy_in(Tensor x, Tensor src, int op=OP_COPY) except -1:
     cdef Node n
     cdef Tensor before
     cdef bint recorded = records(x) or records(src)
+    cdef int64_t began = op_began()
     cdef bint itself = op != OP_FILL and is_itself(x, src)
     if itself:
         check_own_mode(x)
@@ -330,7 +331,7 @@ cdef int copy_in(Tensor x, Tensor src, int op=OP_COPY) except -1:
         ops.copy_into(&x.m, &src.m)
     bump(x, op)
     if cyg_mode & MODE_OBSERVED:
-        observe(OP_COPY, x, (src,))
+        observe(OP_COPY, x, (src,), began)
     if recorded and category(x.m.dtype) >= 2:
         n = node_new(&OPS[OP_COPY])
         set_edge(n, 0, before)

@@ -8,6 +8,7 @@ PARTS = {
     "optim": "cygrad-nn",
     "serialization": "cygrad-nn",
     "utils": "cygrad-nn",
+    "profiler": "cygrad-tools",
     "tools": "cygrad-tools",
 }
 

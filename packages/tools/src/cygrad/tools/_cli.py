@@ -98,7 +98,8 @@ def parser():
         "a Python script; the words after it are its arguments",
     )
     profile.add_argument("--rows", type=int, default=20, help="of each table (default 20)")
-    profile.add_argument("-o", "--output", help="write all calls to this file, for Python's pstats and its viewers")
+    profile.add_argument("-o", "--output", help="also write a trace for Perfetto (.json) or a flame graph (.html)")
+    profile.add_argument("--limits", action="store_true", help="show rates as shares of what this machine reaches")
     profile.add_argument("arguments", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     bench = _command(commands, "bench", "measure what this machine does", "cygrad bench --quick --json")
     bench.add_argument("--quick", action="store_true", help="smaller sizes, seconds in place of half a minute")

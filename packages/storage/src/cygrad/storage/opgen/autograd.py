@@ -120,6 +120,9 @@ def some_need(row, test="needs"):
     return " or ".join(f"{test}({p.name})" for p in row.inputs)
 
 
+BEGAN = "    cdef int64_t began = op_began()"
+
+
 def node_lines(row, out):
     """Lines that make a node with its edges and with what its gradients read."""
     names = [p.name for p in row.inputs]
@@ -155,7 +158,7 @@ def op_kernel(row):
             args += [f"&{p.name}.m"] if p.is_tensor else [f"{p.name}.n, {p.name}.v"] if p.type == "ints" else [p.name]
     result = "Tensor" if len(outs) == 1 else "tuple"
     lines = [f"cdef {result} op_{row.name}({c_params(row)}):", f"    cdef Tensor {', '.join(outs)}", "    cdef Node n",
-             *autocast_lines(row)]
+             BEGAN, *autocast_lines(row)]
     if cast:
         lines += [f"    if {cast} >= 0 and {cast} != {inputs[0]}.m.dtype:",
                   f"        {inputs[0]} = op_cast({inputs[0]}, {cast})"]
@@ -187,8 +190,8 @@ def autocast_lines(row):
 
 
 def observe_lines(row, out, inputs):
-    """Lines that show a result to find_nan() and strict() while one of them is on."""
-    return ["    if cyg_mode & MODE_OBSERVED:", f"        observe({op_id(row)}, {out}, ({', '.join(inputs)},))"]
+    """Lines that show a result to find_nan(), strict() and profile() while one of them is on."""
+    return ["    if cyg_mode & MODE_OBSERVED:", f"        observe({op_id(row)}, {out}, ({', '.join(inputs)},), began)"]
 
 
 def names_of(row, first=None):
@@ -214,13 +217,13 @@ def op_into(row):
     tensors = ", ".join(p.name for p in row.inputs)
     lines = [] if rule(row) == "hand" else [batch_into(row, c_params(row), lambda names: into_args(row, names)), ""]
     lines += [f"cdef Tensor op_{row.name}({c_params(row)}):", "    cdef Tensor y", "    cdef Node n",
-              *autocast_lines(row), f"    if {is_batched(row)}:",
+              BEGAN, *autocast_lines(row), f"    if {is_batched(row)}:",
               f"        y = spread({x}, joint_of(({tensors},)), {rowmajor})",
               f"        batch_into_{row.name}({names_of(row, 'y')})", "    else:", "        y = tensor_new()",
               f"        adopt(y, ops.op_clone(&y.m, &{x}.m, {x}.m.dtype, {rowmajor}))", f"        {write}",
               *record_lines(row, "y"), *observe_lines(row, "y", names), "    return y", "", ""]
     copied = x in set().union(*(read_by(row, n) for n in row.grad)) if row.grad else False
-    lines += [f"cdef Tensor in_{row.name}({c_params(row)}):", f"    cdef Tensor y = {x}", "    cdef Node n",
+    lines += [f"cdef Tensor in_{row.name}({c_params(row)}):", f"    cdef Tensor y = {x}", "    cdef Node n", BEGAN,
               f"    cdef bint recorded = {some_need(row, 'records')}",
               f"    check_in_place(y, recorded and ({some_need(row)}))"]
     lines += [f"    refuse_overlap(y, {p.name})" for p in row.inputs[1:]]
