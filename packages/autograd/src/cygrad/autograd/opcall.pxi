@@ -393,14 +393,6 @@ cdef inline bint any_batched(Tensor a, Tensor b, Tensor c) noexcept:
     return (a.flags & BATCHED or (b is not None and b.flags & BATCHED) or (c is not None and c.flags & BATCHED)) != 0
 
 
-cdef int64_t elements(int nd, const int64_t* sizes) noexcept:
-    cdef int64_t n = 1
-    cdef int i
-    for i in range(nd):
-        n *= sizes[i]
-    return n
-
-
 cdef int check_guards(const OpInfo* o, int code, Tensor a, Tensor b, Tensor c, Tensor cast_b,
                       int64_t count) except -1:
     """What a row asks of its inputs. cast_b: b in the dtype `code` of the loop; count: elements of the result."""
@@ -464,8 +456,8 @@ cdef int write_in_place(const OpInfo* o, int code, int out_code, Tensor x, Tenso
                         int nd, const int64_t* sizes, const double* attr) except -1:
     """Checks, all before the first write; then the loop; then version and history."""
     cdef bint recorded = records_any(a, b, c)
-    cdef Tensor before, seen
     cdef int64_t began = op_began()
+    cdef Tensor before, seen
     check_memory(x)                          # its history has been looked at
     if nin > 1:
         check_partial_overlap(x, b)

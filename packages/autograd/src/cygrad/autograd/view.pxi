@@ -336,3 +336,10 @@ cdef dict CREATIONS = {
     VIEW_FUNCTION: "a view returned by a custom Function",
     VIEW_EXAMPLE: "an example that vmap took from a tensor outside of it"}
 
+
+cdef int64_t elements(int nd, const int64_t* sizes) noexcept:
+    cdef int64_t n = 1
+    cdef int i
+    for i in range(nd):
+        n *= sizes[i]
+    return n

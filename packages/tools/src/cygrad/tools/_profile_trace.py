@@ -45,7 +45,7 @@ def _merge(around, event):
                                                     "phase": event.phase, "parts": {}})
         part["value"] += event.duration
         part["calls"] += 1
-        waiting += [(part, child) for child in event.children]
+        waiting += [(part, child) for child in reversed(event.children)]
 
 
 def _plain(box):
