@@ -312,7 +312,7 @@ def test_pytorch_reads_what_was_converted(command, tmp_path, state):
 def test_a_dtype_that_a_format_lacks_is_named(command, tmp_path):
     torch.save({"w": torch.ones(2, dtype=torch.complex128)}, tmp_path / "a.pt")
     status, _, complaint = command("convert", tmp_path / "a.pt", tmp_path / "b.safetensors")
-    assert status == 1 and "complex128" in complaint and not (tmp_path / "b.safetensors").exists()
+    assert status == 2 and "complex128" in complaint and not (tmp_path / "b.safetensors").exists()
 
 
 def test_what_cannot_be_converted(command, tmp_path, state):
