@@ -4,6 +4,9 @@
 # lie. Views copy the Batch and are done. What computes takes `front`, a plain tensor with the batch dimensions in front, and puts
 # its result `under` the same levels again.
 # Meta.flags of a batched tensor are never CONTIGUOUS or DENSE: every fast path then leaves it to the general form.
+# A tensor may be in a level and yet alike in all of its examples (a step of 0): so the inputs of a transform that runs inside of vmap
+# are, whose gradients differ where they themselves do not. What is made of nothing else is computed once and is alike again, and its
+# values can be read.
 
 cdef enum:
     MAX_LEVELS = 16
@@ -44,6 +47,7 @@ cdef class Batch:
     # owned by the Extra of a tensor, shared with its views; never changed
     cdef tuple levels                    # of Level, outer ones first; not empty
     cdef int n
+    cdef unsigned int thin               # bit i: in level i all operands are alike, so that it counts as one example. Of `joint_of` only
     cdef int64_t steps[MAX_LEVELS]       # bytes from one example to the next
 
 
@@ -134,9 +138,10 @@ cdef int inherit(Tensor y, Tensor x) except -1:
 
 
 cdef Batch joint_of(object tensors):
-    """All levels that some of the tensors have; None where none has any."""
+    """All levels that some of the tensors have; None where none has any. Those in which none varies are thin."""
     cdef Batch b, have = None
     cdef set seen
+    cdef unsigned int thin
     for t in tensors:
         if t is None or not (<Tensor>t).flags & BATCHED:
             continue
@@ -147,7 +152,44 @@ cdef Batch joint_of(object tensors):
         elif b.levels != have.levels:
             seen = set(have.levels) | set(b.levels)
             have = batch_with(tuple(sorted(seen, key=level_id)))
+    if have is None:
+        return None
+    thin = alike_levels(have, tensors)
+    if thin:
+        have = batch_with(have.levels)
+        have.thin = thin
     return have
+
+
+cdef unsigned int alike_levels(Batch over, object tensors) except? 0xFFFFFFFF:
+    """The levels, as bits, in which none of the tensors varies."""
+    cdef unsigned int thin = (1u << over.n) - 1
+    cdef Batch b
+    cdef int i, j
+    for i in range(over.n):
+        if (<Level>over.levels[i]).size == 0:
+            thin &= ~(1u << i)
+    for t in tensors:
+        if t is None or not (<Tensor>t).flags & BATCHED:
+            continue
+        b = batch_of(<Tensor>t)
+        i = 0
+        for j in range(b.n):
+            while over.levels[i] is not b.levels[j]:
+                i += 1
+            if b.steps[j]:
+                thin &= ~(1u << i)
+    return thin
+
+
+cdef inline Batch full(Batch over):
+    """The same levels, each with all of its examples."""
+    return batch_with(over.levels) if over.thin else over
+
+
+cdef inline int64_t size_in(Batch over, int i):
+    """How many examples of level i are computed."""
+    return 1 if over.thin >> i & 1 else (<Level>over.levels[i]).size
 
 
 cdef object level_id(object level):
@@ -169,10 +211,11 @@ cdef inline Batch joint(Tensor a, Tensor b, Tensor c):
 
 
 cdef int64_t examples(Batch over) except -1:
-    """How many examples there are in all."""
+    """How many examples are computed in all."""
     cdef int64_t n = 1
-    for level in over.levels:
-        n *= (<Level>level).size
+    cdef int i
+    for i in range(over.n):
+        n *= size_in(over, i)
     return n
 
 
@@ -190,9 +233,11 @@ cdef Tensor front(Tensor x, Batch over, int rank):
     if k + pad + x.m.ndim > MAXDIM:
         raise RuntimeError(f"vmap: {x.m.ndim} dimensions inside of {k} levels are more than {MAXDIM}")
     for i in range(k):
-        sizes[i] = (<Level>over.levels[i]).size
+        sizes[i] = size_in(over, i)
         strides[i] = 0
         if own is not None and j < own.n and own.levels[j] is over.levels[i]:
+            if own.steps[j] and over.thin >> i & 1:
+                raise SystemError("vmap: what varies was taken for alike")
             if own.steps[j] % item:
                 raise RuntimeError(f"vmap: examples that lie {own.steps[j]} bytes apart cannot be seen as {dtype_object(x.m.dtype)}")
             strides[i] = own.steps[j] // item
@@ -213,7 +258,7 @@ cdef Tensor under(Tensor y, Batch over, int drop):
     cdef Batch b = batch_with(over.levels)
     cdef int i, k = over.n
     for i in range(k):
-        b.steps[i] = y.m.strides[i] * ITEMSIZE[y.m.dtype]
+        b.steps[i] = 0 if over.thin >> i & 1 else y.m.strides[i] * ITEMSIZE[y.m.dtype]
     meta_strided(&z.m, y.m.ndim - k - drop, y.m.sizes + k, y.m.strides + k, y.m.dtype, y.m.data)
     adopt(z, y.mem)
     set_batch(z, b)
@@ -237,13 +282,16 @@ cdef Tensor aligned(Tensor x, Batch over, int rank):
     return front(x, over, rank)
 
 
-cdef bint all_alike(Tensor x) noexcept:
-    """Whether a batched x is one tensor shown again and again, which products of matrices can use."""
-    cdef int i
-    for i in range(batch_of(x).n):
-        if batch_of(x).steps[i] and (<Level>batch_of(x).levels[i]).size > 1:
-            return False
-    return True
+cdef bint all_alike(Tensor x) except -1:
+    """Whether a batched x is one tensor shown again and again."""
+    cdef Batch b = batch_of(x)
+    return alike_levels(b, (x,)) == (1u << b.n) - 1
+
+
+def is_alike(Tensor x not None, Level level not None):
+    """Whether x, which is an example of a vmap, is the same in all examples of it."""
+    cdef Batch b = batch_of(x)
+    return b.steps[b.levels.index(level)] == 0 and level.size > 0
 
 
 cdef Tensor example(Tensor x, Batch over, int64_t number):
@@ -258,7 +306,7 @@ cdef Tensor example(Tensor x, Batch over, int64_t number):
     check_values(own)
     j = own.n - 1
     for i in range(over.n - 1, -1, -1):
-        size = (<Level>over.levels[i]).size
+        size = size_in(over, i)
         if j >= 0 and own.levels[j] is over.levels[i]:
             shift += (number % size) * own.steps[j]
             j -= 1
@@ -290,7 +338,7 @@ cdef Tensor stack_examples(list ys, Batch over):
     y = op_stack(ys, 0)
     d.n = over.n + first.m.ndim
     for i in range(over.n):
-        d.v[i] = (<Level>over.levels[i]).size
+        d.v[i] = size_in(over, i)
     memcpy(d.v + over.n, first.m.sizes, first.m.ndim * sizeof(int64_t))
     if d.n > MAXDIM:
         raise RuntimeError(f"vmap: {first.m.ndim} dimensions inside of {over.n} levels are more than {MAXDIM}")
@@ -301,6 +349,11 @@ cdef Tensor stack_examples(list ys, Batch over):
 
 cdef Tensor spread(Tensor x, Batch over, bint rowmajor):
     """A copy of x without history that has every level of `over`, each example in memory of its own."""
+    return copied_over(x, full(over), rowmajor)
+
+
+cdef Tensor copied_over(Tensor x, Batch over, bint rowmajor):
+    """A copy of x without history that has every level of `over`; alike in thin ones."""
     cdef Tensor whole = front(x, over, 0), y = tensor_new()
     adopt(y, ops.op_clone(&y.m, &whole.m, x.m.dtype, True if whole.m.flags & DENSE == 0 else rowmajor))
     return under(y, over, 0)
@@ -340,8 +393,10 @@ def whole_batch(Tensor x not None):
 # ---- what cannot be done ---------------------------------------------------------------------------------------------
 
 cdef int refuse_reading(Tensor x, str what) except -1:
-    """Raises for what wants the numbers of a batched tensor in Python."""
+    """Raises for what wants the numbers of a batched tensor in Python, unless they are the same in all examples."""
     check_values(batch_of(x))
+    if all_alike(x):
+        return 0
     raise RuntimeError(f"vmap: {what} wants one value, but this tensor (one example: shape {list(shape_tuple(&x.m))}, "
                        f"{dtype_object(x.m.dtype)}) stands for {examples(batch_of(x))} examples with values of their own. Inside vmap, "
                        "control flow cannot depend on a tensor's values; write it with tensor operations such as where()")
@@ -354,12 +409,13 @@ cdef int refuse_dynamic(Tensor x, str name) except -1:
 
 cdef int check_levels(Tensor x, object operands, str name) except -1:
     """Whether x, to be written in place, has room for a value of each example."""
-    cdef Batch over = joint_of(operands)
+    cdef Batch over = joint_of(operands), own = batch_of(x) if x.flags & BATCHED else None
+    cdef int i
     if over is None:
         return 0
-    own = batch_of(x).levels if x.flags & BATCHED else ()
-    for level in over.levels:
-        if level not in own:
+    for i in range(over.n):
+        level = over.levels[i]
+        if own is None or level not in own.levels or (own.steps[own.levels.index(level)] == 0 and size_in(over, i) > 1):
             raise RuntimeError(f"vmap: {name} would write a value for each of {(<Level>level).size} examples into a tensor of shape "
                                f"{list(shape_tuple(&x.m))} that is the same for all of them. Use the out-of-place form, or make the "
                                "tensor from a batched one, for example with zeros_like() or new_zeros()")

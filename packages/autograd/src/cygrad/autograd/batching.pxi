@@ -182,7 +182,7 @@ cdef Tensor batch_argmin(Tensor x, uint64_t dim, bint keepdim):
 
 cdef Tensor batch_arg(Tensor x, uint64_t dim, bint keepdim, bint largest):
     """Along one dimension, or in the flattened example."""
-    cdef Batch over = batch_of(x)
+    cdef Batch over = joint(x, None, None)
     cdef Tensor flat = alias_of(x), y = tensor_new()
     cdef Dims d
     cdef int i
@@ -306,6 +306,8 @@ cdef Tensor batch_masked_select(Tensor x, Tensor mask):
     cdef Meta* ms[2]
     cdef Dims d, flat
     cdef Tensor places
+    if mask.flags & BATCHED and all_alike(mask):
+        mask = first_of(mask)
     if mask.flags & BATCHED or mask.m.dtype != BOOL:
         op_masked_select(first_of(x), first_of(mask))        # its checks
         refuse_dynamic(x if x.flags & BATCHED else mask, "masked_select")
@@ -327,10 +329,11 @@ cdef list plain_indices(Tensor x, list tensors):
     cdef bint varies = False
     for t in tensors:
         if t is not None and (<Tensor>t).flags & BATCHED:
-            if (<Tensor>t).m.dtype == BOOL:
+            if (<Tensor>t).m.dtype != BOOL:
+                varies = True
+            elif not all_alike(<Tensor>t):
                 refuse_dynamic(<Tensor>t, "indexing with a mask")
-            varies = True
-    for t in tensors:
+    for t in [first_of(<Tensor>t) if t is not None and (<Tensor>t).m.dtype == BOOL else t for t in tensors]:
         if varies and t is not None and (<Tensor>t).m.dtype == BOOL:
             plain += mask_indices(<Tensor>t)
         else:
@@ -370,7 +373,7 @@ cdef list index_over(Tensor x, list tensors, Batch over, Place* where):
         return [None] * k + tensors
     where.kept = k
     for i in range(k):
-        at = arange((<Level>over.levels[i]).size)
+        at = arange(size_in(over, i))
         found.append(at.reshape([-1 if j == i else 1 for j in range(k)] + [1] * nd))
     return found + [None if t is None else front(<Tensor>t, over, nd) if (<Tensor>t).flags & BATCHED else t for t in tensors]
 
@@ -407,7 +410,7 @@ cdef Tensor batch_index(Tensor x, list tensors):
 
 cdef int batch_put(Tensor x, list tensors, Tensor v, bint accumulate) except -1:
     """x[tensors] = v, or += v; x has all levels."""
-    cdef Batch over = batch_of(x)
+    cdef Batch over = joint(x, None, None)
     cdef Tensor whole, probe
     cdef Meta* at[64]
     cdef Place where
@@ -483,8 +486,8 @@ cdef Tensor batch_cat(list xs, int64_t dim):
 
 
 cdef Tensor batch_clone(Tensor x, bint rowmajor):
-    """A copy without history; of examples that lie in one place, one for each."""
-    return spread(x, batch_of(x), rowmajor)
+    """A copy without history."""
+    return copied_over(x, joint(x, None, None), rowmajor)
 
 
 cdef bint rowmajor_example(Tensor x) noexcept:

@@ -19,7 +19,7 @@ cdef Tensor unfolded(Tensor y, Batch over):
     cdef int i, k = over.n
     d.n = k + y.m.ndim
     for i in range(k):
-        d.v[i] = (<Level>over.levels[i]).size
+        d.v[i] = size_in(over, i)
     d.v[k] = y.m.sizes[0] // examples(over)
     memcpy(d.v + k + 1, y.m.sizes + 1, (y.m.ndim - 1) * sizeof(int64_t))
     return under(op_view_as_shape(y, &d), over, 0)
@@ -106,13 +106,13 @@ cdef Tensor batch_convolution_weight(Tensor d, Tensor x, const Dims* geometry, c
 
 cdef Tensor batch_avg_pool_input(Tensor d, const Dims* geometry, const Dims* size):
     """Planes are pooled one by one, whatever dimensions count them."""
-    cdef Batch over = batch_of(d)
+    cdef Batch over = joint(d, None, None)
     cdef Dims wide
     cdef Tensor whole = front(d, over, 0), y = tensor_new()
     cdef int i
     wide.n = over.n + size.n
     for i in range(over.n):
-        wide.v[i] = (<Level>over.levels[i]).size
+        wide.v[i] = size_in(over, i)
     memcpy(wide.v + over.n, size.v, size.n * sizeof(int64_t))
     try:
         adopt(y, ops.op_avg_pool_input(&y.m, &whole.m, geometry.n, geometry.v, wide.n, wide.v))
@@ -123,7 +123,7 @@ cdef Tensor batch_avg_pool_input(Tensor d, const Dims* geometry, const Dims* siz
 
 
 cdef Tensor batch_im2col(Tensor x, const Dims* geometry):
-    cdef Batch over = batch_of(x)
+    cdef Batch over = joint(x, None, None)
     cdef int before
     if x.m.ndim < 3 or examples(over) == 0:
         return stack_examples([op_im2col(first_of(x), geometry)], over)
@@ -135,7 +135,7 @@ cdef Tensor batch_im2col(Tensor x, const Dims* geometry):
 
 
 cdef Tensor batch_col2im(Tensor d, const Dims* geometry, const Dims* size):
-    cdef Batch over = batch_of(d)
+    cdef Batch over = joint(d, None, None)
     cdef int before
     if d.m.ndim != 3 or examples(over) == 0:
         return stack_examples([op_col2im(first_of(d), geometry, size)], over)

@@ -160,7 +160,9 @@ cdef list mask_indices(Tensor mask):
     cdef Tensor rows = tensor_new()
     cdef int i
     if mask.flags & BATCHED:
-        refuse_dynamic(mask, "indexing with a mask")
+        if not all_alike(mask):
+            refuse_dynamic(mask, "indexing with a mask")
+        mask = first_of(mask)
     adopt(rows, ops.op_nonzero(&rows.m, &mask.m))
     return [op_contiguous(op_select(rows, 1, i)) for i in range(mask.m.ndim)]
 
@@ -400,7 +402,7 @@ cdef Tensor roomy(Tensor x, list beside):
 def with_room(Tensor x not None, *beside):
     """x, or where the tensors `beside` vary in levels of vmap that x does not, a copy with room for each example."""
     cdef Batch over = joint_of((x, *beside))
-    if over is None or (x.flags & BATCHED and batch_of(x).levels == over.levels):
+    if over is None or (x.flags & BATCHED and batch_of(x).levels == over.levels and alike_levels(over, (x,)) & ~over.thin == 0):
         return x
     return op_add(x, spread(zeros_of(0, NULL, x.m.dtype), over, True))
 

@@ -38,7 +38,7 @@ cdef Tensor place_to_draw(Tensor x, str name):
         return x
     if over is not None:
         for level in over.levels:
-            if own is None or level not in own.levels:
+            if own is None or level not in own.levels or (own.steps[own.levels.index(level)] == 0 and level.size > 1):
                 raise RuntimeError(f"vmap: {name} with randomness='different' would write other numbers for each example into a tensor "
                                    f"of shape {list(shape_tuple(&x.m))} that is the same for all of them")
     if over is not None and own.n == over.n:
@@ -70,12 +70,21 @@ def room_to_draw(Tensor like not None, str name, bint varies=False, bint rows=Fa
         return empty_like(alias_of(like), memory_format=memory_format)
     over = drawn_levels(name)
     if varies and like.flags & BATCHED:
-        for level in batch_of(like).levels:
+        own = varying_levels(like)
+        for level in own:
             if (<Level>level).randomness == "same" and is_running(level):
                 raise RuntimeError(f"vmap: {name} with randomness='same' cannot draw the same numbers from distributions that differ "
                                    "between the examples; use randomness='different'")
-        over = joint_of([like] if over is None else [like, spread(zeros_of(0, NULL, BOOL), over, True)])
+        own |= set(over.levels) if over is not None else set()
+        over = batch_with(tuple(sorted(own, key=level_id))) if own else None
     return spread_new(empty_like(first_of(like), memory_format=memory_format), over)
+
+
+cdef set varying_levels(Tensor x):
+    """The levels in which a batched x is not alike."""
+    cdef Batch b = batch_of(x)
+    cdef unsigned int alike = alike_levels(b, (x,))
+    return {b.levels[i] for i in range(b.n) if not alike >> i & 1}
 
 
 def spread_to_draw(Tensor x not None, str name):

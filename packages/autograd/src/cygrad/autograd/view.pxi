@@ -126,7 +126,7 @@ cdef int check_writable(Tensor x) except -1:
                            "writing")
     check_own_mode(x)
     check_apart(x)
-    return check_writable(front(x, batch_of(x), 0)) if x.flags & BATCHED else 0
+    return check_writable(front(x, joint(x, None, None), 0)) if x.flags & BATCHED else 0
 
 
 cdef int check_apart(Tensor x) except -1:

@@ -3,7 +3,7 @@
 from functools import wraps
 
 from cygrad.autograd import _core
-from cygrad.autograd._core import Tensor, batch_in, batch_out, enter_level, leave_level, levels_of
+from cygrad.autograd._core import Tensor, batch_in, batch_out, enter_level, is_alike, leave_level, levels_of
 
 from ._tree import broadcast_prefix, flatten, unflatten
 
@@ -145,6 +145,8 @@ def left(x, place, level, name):
     """A result as the caller of vmap sees it."""
     if place is None:
         if isinstance(x, Tensor) and level in levels_of(x):
+            if is_alike(x, level):
+                return batch_out(x, level, 0)[0]
             raise ValueError(f"vmap({name}): a result that differs between the examples needs an out_dim, got None")
         return x
     if not isinstance(x, Tensor):
