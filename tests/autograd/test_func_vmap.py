@@ -125,3 +125,31 @@ def test_ensembles():
     g = func.vmap(func.grad(lambda p: call(p, {}).sum()))({k: v.detach() for k, v in params.items()})
     models[1](x).sum().backward()
     assert cygrad.allclose(g["0.weight"][1], models[1][0].weight.grad, atol=1e-6)
+
+
+def test_what_pytorch_has_not():
+    """Here PyTorch has no batching rule, loses a derivative by an argument counted from the end, or refuses."""
+    x = t64([1.0, 2.0, 3.0])
+    slopes = func.vmap(lambda a, t: func.linearize(lambda a: a**3, a)[1](t))(x, x)
+    assert close(slopes, 3 * x**3)
+    assert close(func.jacfwd(lambda a, b: a * b, argnums=-1)(x, x), cygrad.diag(x))
+    outer = func.vmap(lambda t: func.jvp(lambda a: func.linearize(lambda b: (b**3).sum(), a)[1](x), (x,), (t,))[1])
+    assert close(outer(cygrad.eye(3, dtype=cygrad.float64)), 6 * x * x)
+
+
+def test_what_is_alike_is_computed_once():
+    """Of what no example changes there is one, in memory as in values: here the forward pass."""
+    from cygrad.storage.core import memory_stats
+
+    n, seen = 50, []
+    x = cygrad.rand(n, dtype=cygrad.float64)
+
+    def f(x):
+        before = memory_stats()["live_bytes"]
+        y = x.exp()
+        seen.append(memory_stats()["live_bytes"] - before)
+        return (y * y).sum() if bool(y.sum() > 0) else y.sum()
+
+    slopes = func.vmap(lambda k: func.grad(f)(x) * k)(x)
+    assert close(slopes, x[:, None] * 2 * (2 * x).exp())
+    assert seen[0] < 2 * 8 * n

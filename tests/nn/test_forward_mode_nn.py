@@ -54,3 +54,19 @@ def test_module_hooks_and_checkpoints():
     assert cygrad.allclose(func.jvp(layer, (x.clone().requires_grad_(),), (t,))[1], plain)
     kept = func.jvp(lambda x: checkpoint(layer, x, use_reentrant=False), (x.clone().requires_grad_(),), (t,))[1]
     assert cygrad.allclose(kept, plain)
+
+
+@pytest.mark.parametrize("zero_infinity", [False, True])
+@pytest.mark.parametrize("reduction", ["none", "mean"])
+def test_ctc_in_both_modes_and_twice(zero_infinity, reduction):
+    check = pytest.importorskip("cygrad.tools").check
+    cygrad.manual_seed(2)
+    labels, ins, outs = cygrad.tensor([[1, 2, 0], [2, 2, 1], [1, 1, 0]]), [6, 6, 2], [2, 3, 2]
+    if not zero_infinity:
+        labels, ins, outs = labels[:2], ins[:2], outs[:2]      # the third loss is infinite: two equal labels in two steps
+
+    def loss(x):
+        return F.ctc_loss(x.log_softmax(-1), labels, ins, outs, reduction=reduction, zero_infinity=zero_infinity)
+
+    report = check(loss, randn(6, len(ins), 3))
+    assert [outcome for _, outcome, _, _ in report.results] == ["passed"] * 6

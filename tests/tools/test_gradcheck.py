@@ -242,8 +242,16 @@ def test_the_same_tensor_twice_counts_twice():
 def test_nothing_to_check_is_an_error():
     with pytest.raises(ValueError, match="none of the 2 inputs"):
         gradcheck(lambda x, y: x, (torch.ones(2), 3))
-    with pytest.raises(ValueError, match="nothing to check"):
-        gradcheck(lambda x: x, (matrix(2),), check_backward_ad=False)
+    for options in (
+        {"check_backward_ad": False},
+        {"check_forward_ad": True, "check_backward_ad": False, "check_batched_grad": True},
+        {"check_batched_forward_grad": True},
+    ):
+        with pytest.raises(AssertionError, match="to be True"):
+            gradcheck(lambda x: x, (matrix(2),), **options)
+    for options in ({"check_rev_over_rev": False}, {"check_rev_over_rev": False, "check_fwd_over_rev": True}):
+        with pytest.raises(AssertionError, match="to be True"):
+            gradgradcheck(lambda x: x, (matrix(2),), **options)
     with pytest.raises(ValueError, match="no output of func requires gradients"):
         gradgradcheck(lambda x: x.detach(), (matrix(2),))
 
@@ -259,10 +267,102 @@ def test_outputs_are_tensors():
         gradcheck(lambda x: (x, 2.0), (matrix(2),))
 
 
-@pytest.mark.parametrize("option", ["check_batched_forward_grad"])
-def test_what_is_not_available_is_refused(option):
-    with pytest.raises(NotImplementedError, match=option):
-        gradcheck(lambda x: x, (matrix(2),), **{option: True})
+BATCHED = {"check_forward_ad": True, "check_batched_grad": True, "check_batched_forward_grad": True}
+
+
+def complex_point(*shape, seed=0):
+    rng = np.random.default_rng(seed)
+    return torch.from_numpy(np.array(rng.normal(size=shape) + 1j * rng.normal(size=shape))).requires_grad_()
+
+
+COMPLEX = {
+    "product": (lambda x, y: x * y, [(2, 3), (3,)]),
+    "real of complex": (lambda x: x.abs() + x.real * x.imag, [(3,)]),
+    "complex of real": (lambda x: torch.polar(x.abs(), x.angle()), [(3,)]),
+    "conjugate": (lambda x: x.conj() * x.exp(), [(3,)]),
+    "matmul": (lambda x, w: (x @ w).sum(), [(2, 3), (3, 4)]),
+    "0-d": (lambda x: x * x, [()]),
+    "view": (lambda x: torch.view_as_real(x.t()).flatten().sin(), [(2, 3)]),
+}
+
+
+@pytest.mark.parametrize("fast_mode", [False, True], ids=["full", "fast"])
+@pytest.mark.parametrize("name", COMPLEX)
+def test_complex(name, fast_mode):
+    func, shapes = COMPLEX[name]
+    inputs = tuple(complex_point(*shape, seed=k) for k, shape in enumerate(shapes))
+    assert gradcheck(func, inputs, fast_mode=fast_mode, **BATCHED)
+    assert gradgradcheck(func, inputs, fast_mode=fast_mode, check_fwd_over_rev=True, gen_non_contig_grad_outputs=True)
+
+
+@pytest.mark.parametrize("fast_mode", [False, True], ids=["full", "fast"])
+def test_wrong_complex_derivatives_are_found(fast_mode):
+    no_conjugate = function(lambda z: z * z, lambda g, z: g * 2 * z)
+    z = complex_point(2, 2)
+    with pytest.raises(GradcheckError) as caught:
+        gradcheck(no_conjugate, (z,), fast_mode=fast_mode)
+    assert "d output[0, 0].imag / d input[0, 0].real: numerical" in str(caught.value)
+    assert "a row for each real or imaginary part of the output" in str(caught.value)
+    assert gradcheck(function(lambda z: z * z, lambda g, z: g * 2 * z.conj()), (z,), fast_mode=fast_mode)
+    with pytest.raises(GradcheckError):
+        gradcheck(function(lambda z: z.abs(), lambda g, z: g * z.conj() / z.abs()), (z,), fast_mode=fast_mode)
+    with pytest.warns(UserWarning, match=r"input 0 is torch.complex64.*torch.complex128"):
+        gradcheck(lambda z: z * 2, (z.detach().to(torch.complex64).requires_grad_(),), eps=1e-2, atol=1e-2)
+
+
+def batchable(backward, jvp):
+    """sin with a backward and a jvp of its own, which are run for several gradients at once as they are."""
+
+    class Made(torch.autograd.Function):
+        generate_vmap_rule = True
+
+        @staticmethod
+        def forward(x):
+            return x.sin()
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.save_for_backward(*inputs)
+            ctx.save_for_forward(*inputs)
+
+        @staticmethod
+        def backward(ctx, g):
+            return backward(g, *ctx.saved_tensors)
+
+        @staticmethod
+        def jvp(ctx, t):
+            return jvp(t, *ctx.saved_tensors)
+
+    return Made.apply
+
+
+def right(t, x):
+    return t * x.cos()
+
+
+def test_several_gradients_at_once():
+    from cygrad.autograd._core import is_batched
+
+    def wrong(t, x):
+        return t * x.cos() * (2 if is_batched(t) else 1)
+
+    def reads(t, x):
+        return t * x.cos() * (1.0 if t.sum() > 1e9 else 1)
+
+    x = matrix(2, 3)
+    assert gradcheck(lambda x, y: (x @ y.t()).sin(), (x, matrix(2, 3, seed=1)), **BATCHED)
+    assert gradcheck(batchable(right, right), (x,), **BATCHED)
+    for backward, jvp, match in (
+        (wrong, right, "gradient of input 0 from output 0 is another one where backward runs"),
+        (right, wrong, "tangent of output 0 is another one where input 0 moves along several"),
+        (reads, right, "backward of output 0 cannot be batched by vmap"),
+        (right, reads, "along several directions of input 0 cannot be batched by vmap"),
+    ):
+        func = batchable(backward, jvp)
+        assert gradcheck(func, (x,), check_forward_ad=True)
+        with pytest.raises(GradcheckError, match=match):
+            gradcheck(func, (x,), **BATCHED)
+        assert gradcheck(func, (x,), raise_exception=False, **BATCHED) is False
 
 
 def scaled(factor):
@@ -301,7 +401,8 @@ def test_forward_over_reverse():
     assert gradgradcheck(wrong, (x,))
     for reverse in (True, False):
         with pytest.raises(GradcheckError, match="in forward mode"):
-            gradgradcheck(wrong, (x,), check_fwd_over_rev=True, check_rev_over_rev=reverse)
+            options = {"check_rev_over_rev": reverse, "check_undefined_grad": reverse}
+            gradgradcheck(wrong, (x,), check_fwd_over_rev=True, **options)
 
 
 def test_backward_for_several_gradients_at_once():

@@ -182,7 +182,7 @@ cdef unsigned int alike_levels(Batch over, object tensors) except? 0xFFFFFFFF:
     return thin
 
 
-cdef inline Batch full(Batch over):
+cdef inline Batch with_all(Batch over):
     """The same levels, each with all of its examples."""
     return batch_with(over.levels) if over.thin else over
 
@@ -349,7 +349,7 @@ cdef Tensor stack_examples(list ys, Batch over):
 
 cdef Tensor spread(Tensor x, Batch over, bint rowmajor):
     """A copy of x without history that has every level of `over`, each example in memory of its own."""
-    return copied_over(x, full(over), rowmajor)
+    return copied_over(x, with_all(over), rowmajor)
 
 
 cdef Tensor copied_over(Tensor x, Batch over, bint rowmajor):

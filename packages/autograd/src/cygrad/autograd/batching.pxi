@@ -455,10 +455,7 @@ cdef int put_under_mask(Tensor x, Tensor mask, Tensor v, bint accumulate) except
     mask = op_reshape(alias_of(mask), &d)
     d.n = 0
     v = op_reshape(alias_of(v), &d)
-    plain = front(op_where(mask, op_add(plain, v) if accumulate else v, plain), batch_of(x), 0)
-    mask = front(x, batch_of(x), 0)
-    ops.copy_into(&mask.m, &plain.m)
-    return 0
+    return batch_copy_into(x, op_where(mask, op_add(plain, v) if accumulate else v, plain))
 
 
 # ---- joining and copying ---------------------------------------------------------------------------------------------
@@ -503,7 +500,7 @@ cdef bint rowmajor_example(Tensor x) noexcept:
 
 cdef int batch_copy_into(Tensor x, Tensor src) except -1:
     """The values of src written to x, which has all its levels."""
-    cdef Batch over = batch_of(x)
+    cdef Batch over = joint(x, None, None)
     cdef Tensor to = front(x, over, 0)
     if src.m.ndim > x.m.ndim or not expandable(src.m.sizes, src.m.ndim, &x.m):
         x, src = first_of(x), first_of(src)

@@ -209,7 +209,7 @@ def apply_function(function, tuple args, dict kwargs):
 
 cdef Tensor in_levels(Tensor x, Batch over):
     """x as it is, or as an example of those levels in which it does not vary: a Function's gradients want to know no difference."""
-    over = full(over)
+    over = with_all(over)
     return x if x.flags & BATCHED and batch_of(x).levels == over.levels else under(front(x, over, 0), over, 0)
 
 

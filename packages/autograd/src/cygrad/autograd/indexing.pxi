@@ -268,7 +268,7 @@ cdef int fill_in(Tensor x, object value, bint shared) except -1:
         announce_write(x)
     before = history_alias(x, False) if recorded else None
     if x.flags & BATCHED:
-        whole = front(x, batch_of(x), 0)
+        whole = front(x, joint(x, None, None), 0)
         ops.fill_number(&whole.m, value)
     else:
         ops.fill_number(&x.m, value)

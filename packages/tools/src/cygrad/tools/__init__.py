@@ -9,7 +9,8 @@ from cygrad.storage.parts import require
 
 require("autograd")
 
-__all__ = ["find_nan", "gradcheck", "graph", "saved_tensors", "show_storage", "storage_picture", "strict"]
+__all__ = ["CheckReport", "check", "find_nan", "gradcheck", "graph", "saved_tensors", "show_storage", "storage_picture",
+           "strict"]
 
 _MODULES = ("gradcheck", "graph", "storage_picture")
 
@@ -17,6 +18,8 @@ _MODULES = ("gradcheck", "graph", "storage_picture")
 def __getattr__(name):
     if name in _MODULES:
         return import_module("." + name, __name__)
+    if name in ("CheckReport", "check"):
+        return getattr(import_module("._check", __name__), name)
     if name == "show_storage":
         return import_module(".storage_picture", __name__).show_storage
     if name in ("find_nan", "strict"):

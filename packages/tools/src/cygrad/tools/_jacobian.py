@@ -1,16 +1,23 @@
 """The two sides of a gradient check: Jacobians by finite differences and Jacobians by backward.
 
-A Jacobian is a NumPy array with a row for each element of the output and a column for each element of the input.
+A Jacobian is a NumPy array with a row for each element of the output and a column for each element of the input. A
+complex element counts as two, its real and its imaginary part: gradients of complex tensors are, by the convention of
+backward, those of a function of both.
 """
 
 import numpy as np
 
 import cygrad
 from cygrad.autograd import forward_ad
+from cygrad.func import vmap
 
 
 class GradcheckError(RuntimeError):
     """A derivative check failed; the message says where and by how much."""
+
+
+class NotBatchedError(GradcheckError):
+    """Something cannot be batched by vmap, right or wrong."""
 
 
 class Problem:
@@ -38,7 +45,7 @@ class Problem:
     def outputs(self, recorded_only=True):
         """Run the function; return the outputs that are to be checked."""
         ys = outputs_of(self.func, self.inputs)
-        return [y for y in ys if (y.requires_grad if recorded_only else y.is_floating_point())]
+        return [y for y in ys if (y.requires_grad if recorded_only else y.is_floating_point() or y.is_complex())]
 
     def close(self, analytical, numerical):
         return bool(np.all(self.is_close(analytical, numerical)))
@@ -74,11 +81,18 @@ def outputs_of(func, inputs):
 
 
 def memory(t):
-    """Return the elements of `t` as a NumPy array in the same memory.
+    """Return the elements of `t` as a NumPy array in the same memory; complex ones as pairs of numbers.
 
     Writing there is not seen by the version counter, so that graphs made before stay valid once the values are back.
     """
-    return t.detach().numpy()
+    t = t.detach()
+    return (cygrad.view_as_real(t) if t.is_complex() else t).numpy()
+
+
+def tensor_of(array, like):
+    """Return a tensor of the dtype of `like` with the elements of `array`, which lies as its `memory` does."""
+    t = cygrad.from_numpy(np.array(array, dtype=memory(like).dtype))
+    return cygrad.view_as_complex(t) if like.is_complex() else t
 
 
 def _values(t):
@@ -125,12 +139,12 @@ def numerical(problem, i, recorded_only=True):
         for column, (up, down) in zip(columns, pairs, strict=True):
             column.append((up - down) / distance)
     if columns is None:  # an input without elements
-        return [np.zeros((y.numel(), 0)) for y in problem.outputs(recorded_only)]
+        return [np.zeros((memory(y).size, 0)) for y in problem.outputs(recorded_only)]
     return [np.stack(column, axis=1) for column in columns]
 
 
 def directional(problem, i, u):
-    """Return for each output its derivative along `u`, a direction in the space of input `i`, in the output's shape."""
+    """Return for each output its derivative along `u`, a direction in the space of input `i`, as its memory lies."""
     array = memory(problem.inputs[i])
     before = array.copy()
     try:
@@ -145,8 +159,8 @@ def directional(problem, i, u):
 
 
 def random_direction(t, rng):
-    """Draw a vector of length 1 in the shape of `t`, none of whose elements is much smaller than the others."""
-    shape = tuple(t.shape)
+    """Draw a vector of length 1 in the memory's shape, none of whose elements is much smaller than the others."""
+    shape = memory(t).shape
     vector = rng.uniform(0.5, 1.5, shape) * rng.choice([-1.0, 1.0], shape)
     return vector / max(float(np.sqrt(np.sum(vector * vector))), 1e-300)
 
@@ -154,8 +168,7 @@ def random_direction(t, rng):
 def backward(problem, y, v):
     """Return ``v @ J`` for each checked input as the tensors (or None) that backward gave, starting from `v` at `y`."""
     inputs = [problem.inputs[i] for i in problem.checked]
-    start = cygrad.from_numpy(np.array(v, dtype=memory(y).dtype))
-    return cygrad.autograd.grad([y], inputs, [start], retain_graph=True, allow_unused=True)
+    return cygrad.autograd.grad([y], inputs, [tensor_of(v, y)], retain_graph=True, allow_unused=True)
 
 
 def vector_jacobian(problem, j, y, v):
@@ -177,14 +190,14 @@ def _arrays(problem, grads):
     """Copy gradients into arrays; an absent one is zero."""
     pairs = zip(problem.checked, grads, strict=True)
     return [
-        np.zeros(tuple(problem.inputs[i].shape)) if g is None else np.array(memory(g), dtype=np.float64)
+        np.zeros(memory(problem.inputs[i]).shape) if g is None else np.array(memory(g), dtype=np.float64)
         for i, g in pairs
     ]
 
 
 def analytical(problem, j, y):
     """Return the Jacobian of output `y`, number `j`, with respect to each checked input: one backward for each row."""
-    shape = tuple(y.shape)
+    shape = memory(y).shape
     rows = [[] for _ in problem.checked]
     for index in np.ndindex(shape):
         v = np.zeros(shape)
@@ -192,7 +205,7 @@ def analytical(problem, j, y):
         for row, g in zip(rows, vector_jacobian(problem, j, y, v), strict=True):
             row.append(g.ravel())
     return [
-        np.stack(row) if row else np.zeros((0, problem.inputs[i].numel()))
+        np.stack(row) if row else np.zeros((0, memory(problem.inputs[i]).size))
         for row, i in zip(rows, problem.checked, strict=True)
     ]
 
@@ -240,22 +253,26 @@ def check_linearity(problem, outputs):
                     )
 
 
+def tangents(problem, i, tangent):
+    """Return the tangent of each checked output, zeros where it has none, where input `i` has this one."""
+    with forward_ad.dual_level():
+        inputs = list(problem.inputs)
+        inputs[i] = forward_ad.make_dual(inputs[i], tangent)
+        ys = [y for y in outputs_of(problem.func, inputs) if y.requires_grad]
+        found = [forward_ad.unpack_dual(y).tangent for y in ys]
+        return tuple(cygrad.zeros_like(y) if t is None else t for y, t in zip(ys, found, strict=True))
+
+
 def forward(problem, i, direction):
     """Return ``J @ direction`` for each checked output: its tangent where input `i` moves along `direction`."""
     x = problem.inputs[i]
-    with forward_ad.dual_level():
-        tangent = cygrad.from_numpy(np.array(direction, dtype=memory(x).dtype).reshape(tuple(x.shape)))
-        inputs = list(problem.inputs)
-        inputs[i] = forward_ad.make_dual(x, tangent)
-        ys = [y for y in outputs_of(problem.func, inputs) if y.requires_grad]
-        tangents = [forward_ad.unpack_dual(y).tangent for y in ys]
-        return [np.zeros(tuple(y.shape)) if t is None else np.array(memory(t), dtype=np.float64)
-                for y, t in zip(ys, tangents, strict=True)]
+    moved = tangents(problem, i, tensor_of(np.reshape(direction, memory(x).shape), x))
+    return [np.array(memory(t), dtype=np.float64) for t in moved]
 
 
 def analytical_forward(problem, i):
     """Return the Jacobian of each checked output with respect to input `i`: one forward pass for each column."""
-    n = problem.inputs[i].numel()
+    n = memory(problem.inputs[i]).size
     columns = [forward(problem, i, np.eye(n)[k]) for k in range(n)] or [forward(problem, i, np.zeros(0))]
     return [np.stack([c.ravel() for c in column], axis=1)[:, :n] for column in zip(*columns, strict=True)]
 
@@ -305,22 +322,53 @@ def check_batched(problem, outputs):
     rng = np.random.default_rng(0)
     leaves = [problem.inputs[i] for i in problem.checked]
     for j, y in enumerate(outputs):
-        draws = [np.asarray(random_direction(y, rng), dtype=memory(y).dtype) for _ in range(2)]
-        rows = cygrad.from_numpy(np.stack(draws))
+        rows = cygrad.stack([tensor_of(random_direction(y, rng), y) for _ in range(2)])
         options = {"retain_graph": True, "allow_unused": True}
         each = [cygrad.autograd.grad(y, leaves, row, **options) for row in rows]
         try:
             whole = cygrad.autograd.grad(y, leaves, rows, is_grads_batched=True, **options)
         except RuntimeError as error:
-            raise GradcheckError(f"gradcheck: the backward of {problem.output_name(j)} cannot be batched by vmap: "
-                                 f"{error}") from error
+            raise NotBatchedError(
+                f"gradcheck: the backward of {problem.output_name(j)} cannot be batched by vmap: {error}"
+            ) from error
         for position, i in enumerate(problem.checked):
-            for k, row in enumerate(each):
-                one, batched = row[position], whole[position]
-                same = (one is None) == (batched is None)
-                if same and one is not None:
-                    same = problem.close(memory(batched)[k], memory(one))
-                if not same:
-                    raise GradcheckError(f"gradcheck: the gradient of {problem.input_name(i)} from "
-                                         f"{problem.output_name(j)} is another one where backward runs for several "
-                                         "output gradients at once, by vmap, than for one at a time")
+            if not _same_rows(problem, whole[position], [row[position] for row in each]):
+                raise GradcheckError(
+                    f"gradcheck: the gradient of {problem.input_name(i)} from {problem.output_name(j)} is another one "
+                    "where backward runs for several output gradients at once, by vmap, than for one at a time"
+                )
+
+
+def check_batched_forward(problem):
+    """Compare the tangents for several directions of an input at once, by vmap, with those for one after another.
+
+    Raises
+    ------
+    GradcheckError
+        They differ, or the function cannot be batched.
+    """
+    rng = np.random.default_rng(0)
+    for i in problem.checked:
+        x = problem.inputs[i]
+        rows = cygrad.stack([tensor_of(random_direction(x, rng), x) for _ in range(2)])
+        each = [tangents(problem, i, row) for row in rows]
+        try:
+            whole = vmap(lambda row, i=i: tangents(problem, i, row), randomness="same")(rows)
+        except RuntimeError as error:
+            raise NotBatchedError(
+                f"gradcheck: forward mode along several directions of {problem.input_name(i)} cannot be batched by "
+                f"vmap: {error}"
+            ) from error
+        for j, batched in enumerate(whole):
+            if not _same_rows(problem, batched, [row[j] for row in each]):
+                raise GradcheckError(
+                    f"gradcheck: the tangent of {problem.output_name(j)} is another one where {problem.input_name(i)} "
+                    "moves along several directions at once, by vmap, than along one at a time"
+                )
+
+
+def _same_rows(problem, batched, each):
+    """Tell whether the rows of one tensor are those tensors; all may be absent."""
+    if batched is None or None in each:
+        return batched is None and all(g is None for g in each)
+    return all(problem.close(memory(batched)[k], memory(g)) for k, g in enumerate(each))

@@ -38,20 +38,94 @@ def explain(problem, j, i, analytical, numerical, mode=""):
         f"  {int(failed.sum())} of {failed.size} elements differ by more than atol + rtol * |numerical|; the worst:",
         *_worst_elements(y, x, worst, analytical, numerical),
     ]
-    tried = _try_steps(problem, j, i, worst[0])
-    if isinstance(tried, str):
-        lines.append("  " + tried)
-    else:
-        lines.extend(_ladder(tried, analytical[worst[0]]))
-        conclusion, blames_formula = _conclude(problem, tried, analytical[worst[0]])
-        lines.append("  " + conclusion + (_pattern(analytical[failed], numerical[failed]) if blames_formula else ""))
+    pattern = _pattern(analytical[failed], numerical[failed])
+    lines += _verdict(problem, j, i, worst[0], analytical[worst[0]], pattern)
     lines += [
-        "numerical (a row for each element of the output, a column for each of the input):",
+        f"numerical (a row for each {_unit(y)} of the output, a column for each {_unit(x)} of the input):",
         str(cygrad.from_numpy(numerical)),
         "analytical:",
         str(cygrad.from_numpy(analytical)),
     ]
     return "\n".join(lines)
+
+
+def _verdict(problem, j, i, place, analytical, pattern=""):
+    """Lines that show one element with other steps, and say what that means."""
+    tried = _try_steps(problem, j, i, place)
+    if isinstance(tried, str):
+        return ["  " + tried]
+    conclusion, blames_formula = _conclude(problem, tried, analytical)
+    return [*_ladder(tried, analytical), "  " + conclusion + (pattern if blames_formula else "")]
+
+
+def explain_one(problem, j, i, v, u):
+    """Find one element of a Jacobian that is wrong and describe it, where the whole one would take too long.
+
+    The input is halved until one element is left, and so is the output: the half is kept whose part of ``v @ J @ u``
+    differs more between backward and finite differences.
+
+    Parameters
+    ----------
+    problem : Problem
+    v, u : ndarray
+        Directions in the spaces of output `j` and of input `i`, along which the two differ.
+
+    Returns
+    -------
+    str or None
+        None where the one element does not differ.
+    """
+    x, y = problem.inputs[i], problem.outputs()[j]
+    position = problem.checked.index(i)
+    gradient = jacobian.vector_jacobian(problem, j, y, v)[position]
+
+    def input_part(part):
+        numerical = float(np.sum(v * jacobian.directional(problem, i, part * u)[j]))
+        return abs(float(np.sum(gradient * part * u)) - numerical)
+
+    column = _halved(u.shape, input_part)
+    one = np.zeros(u.shape)
+    one.flat[column] = 1.0
+    moved = jacobian.directional(problem, i, one)[j]
+
+    def output_part(part):
+        backward = jacobian.vector_jacobian(problem, j, y, part * v)[position].flat[column]
+        return abs(float(backward) - float(np.sum(part * v * moved)))
+
+    row = _halved(v.shape, output_part)
+    pick = np.zeros(v.shape)
+    pick.flat[row] = 1.0
+    analytical = np.array([[jacobian.vector_jacobian(problem, j, y, pick)[position].flat[column]]])
+    numerical = np.array([[moved.flat[row]]])
+    if problem.close(analytical, numerical):
+        return None
+    line = _element_line(y, x, row, column, analytical[0, 0], numerical[0, 0])
+    return "\n".join([
+        f"Jacobian mismatch for {problem.output_name(j)} with respect to {problem.input_name(i)}:",
+        f"  output of shape {tuple(y.shape)}, {y.dtype}; input of shape {tuple(x.shape)}, {x.dtype}; "
+        f"eps={problem.eps:g}, atol={problem.atol:g}, rtol={problem.rtol:g}",
+        "  One of the elements that differ, found by halving a random projection:",
+        line,
+        *_verdict(problem, j, i, (row, column), float(analytical[0, 0])),
+    ])
+
+
+def _halved(shape, difference):
+    """Return the number of an element in a part of which `difference`, of a mask of ones, is large."""
+    low, high = 0, int(np.prod(shape))
+    while high - low > 1:
+        middle = (low + high) // 2
+        sizes = []
+        for start, stop in ((low, middle), (middle, high)):
+            part = np.zeros(shape)
+            part.reshape(-1)[start:stop] = 1.0
+            sizes.append(difference(part))
+        low, high = (low, middle) if sizes[0] >= sizes[1] else (middle, high)
+    return low
+
+
+def _unit(t):
+    return "real or imaginary part" if t.is_complex() else "element"
 
 
 def _distance(a, b):
@@ -60,16 +134,24 @@ def _distance(a, b):
     return np.where(np.isnan(gap), np.inf, gap)
 
 
-def _element(name, shape, flat):
-    index = np.unravel_index(flat, tuple(shape))
-    return f"{name}[{', '.join(str(int(k)) for k in index)}]" if index else name
+def element(name, t, flat):
+    """Name an element of `t`, or of a complex one its real or imaginary part, by its number."""
+    part = ""
+    if t.is_complex():
+        flat, imaginary = divmod(flat, 2)
+        part = ".imag" if imaginary else ".real"
+    index = np.unravel_index(flat, tuple(t.shape))
+    return (f"{name}[{', '.join(str(int(k)) for k in index)}]" if index else name) + part
 
 
 def _worst_elements(y, x, worst, analytical, numerical):
     for row, column in worst:
-        a, n = analytical[row, column], numerical[row, column]
-        where = f"d {_element('output', y.shape, row)} / d {_element('input', x.shape, column)}"
-        yield f"    {where}: numerical {n:.8g}, analytical {a:.8g}, difference {abs(a - n):.3g}"
+        yield _element_line(y, x, row, column, analytical[row, column], numerical[row, column])
+
+
+def _element_line(y, x, row, column, a, n):
+    where = f"d {element('output', y, row)} / d {element('input', x, column)}"
+    return f"    {where}: numerical {n:.8g}, analytical {a:.8g}, difference {abs(a - n):.3g}"
 
 
 def _pattern(analytical, numerical):
@@ -88,7 +170,7 @@ def _pattern(analytical, numerical):
     return f" All failing elements are {factor} times what they should be by backward: a factor is wrong."
 
 
-def _try_steps(problem, j, i, element):
+def _try_steps(problem, j, i, place):
     """Differentiate one element with steps from large to small.
 
     Returns
@@ -97,7 +179,7 @@ def _try_steps(problem, j, i, element):
         Step, derivative by central differences, from the left, from the right, and what rounding of the output alone
         can do to the first; or a str, if the function is not the same twice.
     """
-    row, column = element
+    row, column = place
     array = jacobian.memory(problem.inputs[i])
     index = np.unravel_index(column, array.shape)
     here = jacobian.evaluate(problem, j)[0]

@@ -17,6 +17,7 @@ from cygrad.tools._jacobian import GradcheckError
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 
 _MAX_ENUMERATED = 1 << 20
+_MAX_SHOWN = 1 << 16                     # elements of a Jacobian that fast mode still computes in full for its message
 
 
 def gradcheck(
@@ -45,8 +46,8 @@ def gradcheck(
         Takes the inputs, returns a tensor or a tuple or list of tensors. Outputs that record nothing (indices, masks)
         are not checked, unless no output records: then none may depend on an input that requires gradients.
     inputs : Tensor or sequence
-        What `func` is called with. Those that require gradients are checked; they should be float64, and no two of
-        their elements may share memory.
+        What `func` is called with. Those that require gradients are checked; they should be float64 or complex128, and
+        no two of their elements may share memory.
     eps : float, default 1e-6
         Step of the finite differences.
     atol, rtol : float
@@ -61,7 +62,8 @@ def gradcheck(
         Also check that each gradient has the dtype of its input.
     fast_mode : bool, default False
         Compare one random projection of each Jacobian instead of all its elements: two calls of `func` for each
-        input instead of two for each element. Only if the projection differs are the whole Jacobians compared.
+        input instead of two for each element. Only if the projection differs are the whole Jacobians compared, or
+        where they are large, one wrong element searched for.
     check_backward_ad : bool, default True
         Check reverse mode.
     check_forward_ad : bool, default False
@@ -69,7 +71,7 @@ def gradcheck(
     check_batched_grad : bool, default False
         Also check that backward for several output gradients at once, by vmap, gives what it gives for each.
     check_batched_forward_grad : bool, default False
-        Not available: True raises NotImplementedError.
+        Also check that forward mode along several directions at once, by vmap, gives what it gives for each.
     masked : bool, optional
         Concerns sparse layouts only; strided tensors are checked the same either way.
 
@@ -88,8 +90,8 @@ def gradcheck(
         If elements of the inputs share memory, so that no element can be moved alone.
     ValueError
         If no input requires gradients.
-    NotImplementedError
-        If a check is asked for that is not available, or an input is complex.
+    AssertionError
+        If a check is asked for without the mode that it is part of, or no mode at all.
 
     Examples
     --------
@@ -97,21 +99,23 @@ def gradcheck(
     >>> gradcheck(lambda x: x.exp().sum(), (x,))
     True
     """
-    _refuse_unavailable(
-        "gradcheck",
-        check_batched_forward_grad=check_batched_forward_grad,
+    _need(check_forward_ad or check_backward_ad, "at least one of check_forward_ad or check_backward_ad to be True")
+    _need(check_backward_ad or not check_batched_grad, "check_backward_ad to be True for check_batched_grad=True")
+    _need(
+        check_forward_ad or not check_batched_forward_grad,
+        "check_forward_ad to be True for check_batched_forward_grad=True",
     )
-    if not check_backward_ad and not check_forward_ad:
-        raise ValueError("gradcheck: nothing to check: check_forward_ad and check_backward_ad are both False")
     problem = jacobian.Problem(func, _as_tuple(inputs), eps=eps, atol=atol, rtol=rtol, nondet_tol=nondet_tol)
     _check_inputs(problem)
     try:
         if check_backward_ad:
-            _check_backward(problem, check_undefined_grad, check_grad_dtypes, fast_mode)
+            check_backward(problem, check_undefined_grad, check_grad_dtypes, fast_mode)
         if check_forward_ad:
-            _check_forward(problem, fast_mode)
+            check_forward(problem, fast_mode)
         if check_batched_grad:
             jacobian.check_batched(problem, problem.outputs())
+        if check_batched_forward_grad:
+            jacobian.check_batched_forward(problem)
     except GradcheckError:
         if raise_exception:
             raise
@@ -169,14 +173,36 @@ fast_mode, masked
         are those of `func` followed by `grad_outputs`.
     ValueError
         If no input or no output of `func` requires gradients, or `grad_outputs` does not fit the outputs.
+    AssertionError
+        As for :func:`gradcheck`; `check_undefined_grad` is part of reverse over reverse mode.
     """
-    if not check_rev_over_rev and not check_fwd_over_rev:
-        raise ValueError("gradgradcheck: nothing to check: check_fwd_over_rev and check_rev_over_rev are both False")
-    inputs = _as_tuple(inputs)
+    any_order = check_fwd_over_rev or check_rev_over_rev
+    _need(any_order, "at least one of check_fwd_over_rev or check_rev_over_rev to be True")
+    for name, wanted in (("check_undefined_grad", check_undefined_grad), ("check_batched_grad", check_batched_grad)):
+        _need(check_rev_over_rev or not wanted, f"check_rev_over_rev to be True for {name}=True")
+    options = {"eps": eps, "atol": atol, "rtol": rtol, "nondet_tol": nondet_tol}
+    problem = second_problem(func, _as_tuple(inputs), grad_outputs, gen_non_contig_grad_outputs, options, {})
+    _check_inputs(problem)
+    try:
+        if check_rev_over_rev:
+            check_backward(problem, check_undefined_grad, check_grad_dtypes, fast_mode)
+        if check_fwd_over_rev:
+            check_forward(problem, fast_mode)
+        if check_batched_grad:
+            jacobian.check_batched(problem, problem.outputs())
+    except GradcheckError:
+        if raise_exception:
+            raise
+        return False
+    return True
+
+
+def second_problem(func, inputs, grad_outputs, non_contiguous, options, input_notes):
+    """Return what `gradgradcheck` checks: the first gradients as a function of the inputs and of `grad_outputs`."""
     outputs = [y for y in jacobian.outputs_of(func, inputs) if y.requires_grad]
     if not outputs:
         raise ValueError("gradgradcheck: no output of func requires gradients, so there is no backward to check")
-    grad_outputs = _grad_outputs(outputs, grad_outputs, gen_non_contig_grad_outputs)
+    grad_outputs = _grad_outputs(outputs, grad_outputs, non_contiguous)
     checked = [i for i, x in enumerate(inputs) if isinstance(x, cygrad.Tensor) and x.requires_grad]
     kept = []
 
@@ -189,30 +215,16 @@ fast_mode, masked
         return tuple(g for g in grads if g is not None)
 
     first_gradients(*inputs, *grad_outputs)
-    problem = jacobian.Problem(
-        first_gradients, (*inputs, *grad_outputs), eps=eps, atol=atol, rtol=rtol, nondet_tol=nondet_tol
-    )
-    problem.output_notes = {j: f"the gradient of input {i}" for j, i in enumerate(kept)}
-    problem.input_notes = {len(inputs) + k: f"grad_output {k}" for k in range(len(grad_outputs))}
-    _check_inputs(problem)
-    try:
-        if check_rev_over_rev:
-            _check_backward(problem, check_undefined_grad, check_grad_dtypes, fast_mode)
-        if check_fwd_over_rev:
-            _check_forward(problem, fast_mode)
-        if check_batched_grad:
-            jacobian.check_batched(problem, problem.outputs())
-    except GradcheckError:
-        if raise_exception:
-            raise
-        return False
-    return True
+    problem = jacobian.Problem(first_gradients, (*inputs, *grad_outputs), **options)
+    names = {i: input_notes.get(i, f"input {i}") for i in kept}
+    problem.output_notes = {j: f"the gradient of {names[i]}" for j, i in enumerate(kept)}
+    problem.input_notes = {**input_notes, **{len(inputs) + k: f"grad_output {k}" for k in range(len(grad_outputs))}}
+    return problem
 
 
-def _refuse_unavailable(caller, **options):
-    for name, wanted in options.items():
-        if wanted:
-            raise NotImplementedError(f"{caller}: {name}=True is not available yet")
+def _need(holds, what):
+    if not holds:
+        raise AssertionError("Expected " + what)
 
 
 def _as_tuple(inputs):
@@ -239,10 +251,9 @@ def _grad_outputs(outputs, given, non_contiguous):
 
 
 def _random_like(y, rng, non_contiguous):
-    shape = tuple(y.shape)
-    spread = non_contiguous and len(shape) > 0
-    drawn = np.array(rng.standard_normal((*shape, 2) if spread else shape), dtype=jacobian.memory(y).dtype)
-    return cygrad.from_numpy(drawn)[..., 0] if spread else cygrad.from_numpy(drawn)
+    whole = cygrad.stack([y, y], -1) if non_contiguous and y.ndim else y
+    drawn = jacobian.tensor_of(rng.standard_normal(jacobian.memory(whole).shape), y)
+    return drawn if whole is y else drawn[..., 0]
 
 
 def _check_inputs(problem):
@@ -254,12 +265,10 @@ def _check_inputs(problem):
         )
     for i in problem.checked:
         x = problem.inputs[i]
-        if not x.is_floating_point():
-            raise NotImplementedError(f"gradcheck: input {i} is {x.dtype}; only real floating point can be checked yet")
-        if x.dtype != cygrad.float64:
+        if x.dtype not in (cygrad.float64, cygrad.complex128):
             warnings.warn(
                 f"gradcheck: input {i} is {x.dtype}, which has too few digits for finite differences with "
-                f"eps={problem.eps:g}; use torch.float64",
+                f"eps={problem.eps:g}; use {cygrad.complex128 if x.is_complex() else cygrad.float64}",
                 UserWarning,
                 stacklevel=3,
             )
@@ -306,7 +315,7 @@ def _overlaps_itself(shape, strides):
     return len(np.unique(offsets)) < numel
 
 
-def _check_backward(problem, check_undefined_grad, check_grad_dtypes, fast_mode):
+def check_backward(problem, check_undefined_grad, check_grad_dtypes, fast_mode):
     """Run all checks of reverse mode, cheapest explanation first."""
     outputs = problem.outputs()
     if not outputs:
@@ -322,19 +331,33 @@ def _check_backward(problem, check_undefined_grad, check_grad_dtypes, fast_mode)
         jacobian.check_undefined(problem)
 
 
-def _check_forward(problem, fast_mode):
+def check_forward(problem, fast_mode):
     """Compare tangents with finite differences: along each element of each input, or along one random direction."""
     rng = np.random.default_rng(3)
     for i in problem.checked:
-        if fast_mode:
-            u = jacobian.random_direction(problem.inputs[i], rng)
-            numerical, analytical = jacobian.directional(problem, i, u), jacobian.forward(problem, i, u)
-            if all(problem.close(*pair) for pair in zip(analytical, numerical, strict=True)):
-                continue
+        if fast_mode and _agree_along(problem, i, jacobian.random_direction(problem.inputs[i], rng)):
+            continue
         analytical = jacobian.analytical_forward(problem, i)
         for j, numerical in enumerate(jacobian.numerical(problem, i)):
             if not problem.close(analytical[j], numerical):
                 raise GradcheckError(mismatch.explain(problem, j, i, analytical[j], numerical, ", in forward mode"))
+
+
+def _agree_along(problem, i, u):
+    """Tell whether tangents along `u` are right; raise an error that names the worst where Jacobians would be large."""
+    pairs = zip(jacobian.forward(problem, i, u), jacobian.directional(problem, i, u), strict=True)
+    for j, (analytical, numerical) in enumerate(pairs):
+        if problem.close(analytical, numerical):
+            continue
+        if analytical.size * u.size <= _MAX_SHOWN:
+            return False
+        worst = int(np.argmax(np.abs(analytical - numerical)))
+        raise GradcheckError(
+            f"Jacobian mismatch for {problem.output_name(j)} with respect to {problem.input_name(i)}, in forward mode: "
+            f"along a random direction the tangent of {mismatch.element('output', problem.outputs()[j], worst)} is "
+            f"{analytical.flat[worst]:.8g}, by finite differences {numerical.flat[worst]:.8g}"
+        )
+    return True
 
 
 def _check_constant(problem):
@@ -366,14 +389,19 @@ def _compare_projections(problem, outputs):
         for j, moved in enumerate(jacobian.directional(problem, i, u)):
             numerical = float(np.sum(vs[j] * moved))
             analytical = float(np.sum(backward[j][position] * u))
+            if np.isclose(analytical, numerical, rtol=problem.rtol, atol=problem.atol):
+                continue
+            if outputs[j].numel() * problem.inputs[i].numel() <= _MAX_SHOWN:
+                _compare_jacobians(problem, outputs)
+            elif (found := mismatch.explain_one(problem, j, i, vs[j], u)) is not None:
+                raise GradcheckError(found)
             # what atol in each element of J can add up to
             slack = problem.atol * float(np.sum(np.abs(u)) * np.sum(np.abs(vs[j])))
             if np.isclose(analytical, numerical, rtol=problem.rtol, atol=slack):
                 continue
-            _compare_jacobians(problem, outputs)
             raise GradcheckError(
                 f"gradcheck: in fast mode the random projection of the Jacobian of {problem.output_name(j)} with "
                 f"respect to {problem.input_name(i)} is {analytical:.9g} by backward, {numerical:.9g} by finite "
-                f"differences, although the full Jacobians agree within atol={problem.atol:g}, rtol={problem.rtol:g}. "
+                f"differences, although its elements agree within atol={problem.atol:g}, rtol={problem.rtol:g}. "
                 "The function curves too much along the random direction for this eps; use fast_mode=False"
             )

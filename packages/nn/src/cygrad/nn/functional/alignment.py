@@ -10,12 +10,12 @@ from cygrad import Tensor
 from cygrad.autograd import Function
 from cygrad.autograd._core import entitled, whole_batch, with_room
 from cygrad.autograd.autocasting import autocasts
-from cygrad.autograd.function import once_differentiable
 from cygrad.nn.functional.checks import reduction_of, require_tensor
 
 __all__ = ["ctc_loss"]
 
 NEVER = float("-inf")
+SELDOM = -1e30                           # in its place where second derivatives are wanted, which infinities make NaN
 
 
 @autocasts("float32")
@@ -119,6 +119,7 @@ class _Ctc(Function):
     """Sums over all alignments by the forward-backward algorithm; a row of states is blanks and labels in turn."""
 
     generate_vmap_rule = True
+    _transposed = True
 
     @staticmethod
     def forward(
@@ -127,12 +128,10 @@ class _Ctc(Function):
         batch, states = labels.shape[0], 2 * labels.shape[1] + 1
         row = with_room(cygrad.full((batch, states), blank, dtype=cygrad.int64), labels)
         row[:, 1::2] = labels
-        count = cygrad.tensor([2 * n + 1 for n in outs], dtype=cygrad.int64).view(-1, 1)
-        beyond = cygrad.arange(states) >= count
         # From the label before last: not over a blank, nor between equal labels.
         leaps = with_room(cygrad.zeros(batch, states, dtype=cygrad.bool), row)
         leaps[:, 2:] = (row[:, 2:] != blank) & (row[:, 2:] != row[:, :-2])
-        alphas = _forward(lp, row, beyond, leaps)
+        alphas = _forward(lp, row, leaps, outs, NEVER)
         ctx.save_for_backward(lp, row, leaps, alphas)
         ctx.lengths = ins, outs
         ctx.zero_infinity = zero_infinity
@@ -145,57 +144,62 @@ class _Ctc(Function):
         return -cygrad.stack(ends) if ends else lp.new_empty(0)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple:
         lp, row, leaps, alphas = ctx.saved_tensors
         ins, outs = ctx.lengths
+        never, known = NEVER, alphas
+        if cygrad.is_grad_enabled():         # the sums are part of the graph of the gradient
+            never = SELDOM
+            alphas = _forward(lp, row, leaps, outs, never)
         result = with_room(cygrad.zeros_like(lp), lp, row, grad)
         for b in range(lp.shape[1]):
             steps, states = ins[b], 2 * outs[b] + 1
             if steps == 0:
                 continue
             p, labels = lp[:steps, b], row[b, :states]
-            betas = _backward(p, labels, leaps[b, :states])
+            if ctx.zero_infinity and known[steps - 1, b, max(0, states - 2) : states].logsumexp(0) == NEVER:
+                continue
+            betas = _backward(p, labels, leaps[b, :states], never)
             both = alphas[:steps, b, :states] + betas
             total = both[-1].logsumexp(0)
-            if ctx.zero_infinity and total == NEVER:
-                continue
             share = (both - total).exp()
             posterior = cygrad.zeros_like(p).index_add(1, labels, share)
             result[:steps, b] = (p.exp() - posterior) * grad[b]
         return result, None, None, None, None, None
 
 
-def _forward(lp: Tensor, row: Tensor, beyond: Tensor, leaps: Tensor) -> Tensor:
+def _forward(lp: Tensor, row: Tensor, leaps: Tensor, outs: list[int], never: float) -> Tensor:
     """Logarithms of the probabilities of all ways to each state, at each step."""
+    count = cygrad.tensor([2 * n + 1 for n in outs], dtype=cygrad.int64).view(-1, 1)
+    beyond = cygrad.arange(row.shape[1]) >= count
     emitted = lp.gather(2, row.expand(lp.shape[0], *row.shape)) if lp.shape[0] else lp.new_empty(0, *row.shape)
-    state = cygrad.full(row.shape, NEVER, dtype=lp.dtype)
+    state = cygrad.full(row.shape, never, dtype=lp.dtype)
     state[:, :2] = 0
-    state = state.masked_fill(beyond, NEVER)
+    state = state.masked_fill(beyond, never)
     alphas = []
     for t in range(lp.shape[0]):
         if t == 0:
             state = state + emitted[0]
         else:
-            one = cygrad.constant_pad_nd(state, (1, -1), NEVER)
-            two = cygrad.constant_pad_nd(state, (2, -2), NEVER) if row.shape[1] > 1 else one
-            two = two.masked_fill(~leaps, NEVER)
-            state = (cygrad.stack([state, one, two]).logsumexp(0) + emitted[t]).masked_fill(beyond, NEVER)
+            one = cygrad.constant_pad_nd(state, (1, -1), never)
+            two = cygrad.constant_pad_nd(state, (2, -2), never) if row.shape[1] > 1 else one
+            two = two.masked_fill(~leaps, never)
+            state = (cygrad.stack([state, one, two]).logsumexp(0) + emitted[t]).masked_fill(beyond, never)
         alphas.append(state)
     return cygrad.stack(alphas) if alphas else lp.new_empty(0, *row.shape)
 
 
-def _backward(p: Tensor, labels: Tensor, leaps: Tensor) -> Tensor:
+def _backward(p: Tensor, labels: Tensor, leaps: Tensor, never: float) -> Tensor:
     """The same from each state to the end, of one item, without the state's own step."""
     states = labels.shape[0]
     emitted = p[:, labels]
-    state = cygrad.full((states,), NEVER, dtype=p.dtype)
+    state = cygrad.full((states,), never, dtype=p.dtype)
     state[max(0, states - 2) :] = 0
     betas = [state]
     for t in reversed(range(1, p.shape[0])):
         state = state + emitted[t]
-        one = cygrad.constant_pad_nd(state, (-1, 1), NEVER)
-        two = cygrad.constant_pad_nd(state.masked_fill(~leaps, NEVER), (-2, 2), NEVER) if states > 1 else one
+        one = cygrad.constant_pad_nd(state, (-1, 1), never)
+        two = cygrad.constant_pad_nd(state.masked_fill(~leaps, never), (-2, 2), never) if states > 1 else one
         state = cygrad.stack([state, one, two]).logsumexp(0)
         betas.append(state)
     return cygrad.stack(betas[::-1])

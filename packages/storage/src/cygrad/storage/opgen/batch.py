@@ -81,7 +81,8 @@ def batch_kernel(row, params):
         varying = f"{x} if {x}.flags & BATCHED else {row.inputs[-1].name}"
         firsts = ", ".join(f"first_of({p.name})" if p.is_tensor else p.name for p in row.params)
         alike = " and ".join(f"(not {p.name}.flags & BATCHED or all_alike({p.name}))" for p in row.inputs)
-        lines += [f"    if {alike}:", f"        return op_{row.name}({firsts})", f'    refuse_dynamic({varying}, "{row.name}")']
+        lines += [f"    if {alike}:", f"        return op_{row.name}({firsts})",
+                  f'    refuse_dynamic({varying}, "{row.name}")']
         return "\n".join(lines) + "\n"
     tensors = ", ".join(p.name for p in row.inputs)
     over = [f"    cdef Batch over = joint_of(({tensors},))"]
