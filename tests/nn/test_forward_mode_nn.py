@@ -63,7 +63,7 @@ def test_ctc_in_both_modes_and_twice(zero_infinity, reduction):
     cygrad.manual_seed(2)
     labels, ins, outs = cygrad.tensor([[1, 2, 0], [2, 2, 1], [1, 1, 0]]), [6, 6, 2], [2, 3, 2]
     if not zero_infinity:
-        labels, ins, outs = labels[:2], ins[:2], outs[:2]      # the third loss is infinite: two equal labels in two steps
+        labels, ins, outs = labels[:2], ins[:2], outs[:2]      # the third loss is infinite
 
     def loss(x):
         return F.ctc_loss(x.log_softmax(-1), labels, ins, outs, reduction=reduction, zero_infinity=zero_infinity)
