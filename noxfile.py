@@ -104,6 +104,15 @@ def parity(session):
 
 
 @nox.session
+def derivatives(session):
+    """Try gradcheck on 10,000 random functions, right and wrong ones; then check every row of the op table with it."""
+    session.install(*PATHS, *TEST_TOOLS)
+    many = {"CYGRAD_RANDOM_FUNCTIONS": "10000"}
+    session.run("pytest", "-q", "tests/tools/test_random_functions.py", "tests/ops/test_derivatives_of_rows.py",
+                *session.posargs, env=PASSIVE | many)
+
+
+@nox.session
 def leaks(session):
     """Use each part of autograd 10,000 times, and compare memory, objects and storages with what was there early on."""
     session.install(*PATHS, *TEST_TOOLS)

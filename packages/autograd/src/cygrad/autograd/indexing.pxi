@@ -159,10 +159,9 @@ cdef list mask_indices(Tensor mask):
     """A bool mask of several dimensions as one int64 index for each."""
     cdef Tensor rows = tensor_new()
     cdef int i
-    if mask.flags & BATCHED:
-        if not all_alike(mask):
-            refuse_dynamic(mask, "indexing with a mask")
-        mask = first_of(mask)
+    if mask.flags & BATCHED and not all_alike(mask):
+        refuse_dynamic(mask, "indexing with a mask")
+    mask = first_of(mask)
     adopt(rows, ops.op_nonzero(&rows.m, &mask.m))
     return [op_contiguous(op_select(rows, 1, i)) for i in range(mask.m.ndim)]
 

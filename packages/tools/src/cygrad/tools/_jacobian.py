@@ -11,6 +11,9 @@ import cygrad
 from cygrad.autograd import forward_ad
 from cygrad.func import vmap
 
+_ROUNDED = 1e-9                          # of a float64's 16 digits; a float32 keeps 7
+_NOISE = 1e-12                           # what may be left of larger numbers that cancel
+
 
 class GradcheckError(RuntimeError):
     """A derivative check failed; the message says where and by how much."""
@@ -251,6 +254,33 @@ def check_linearity(problem, outputs):
                         f"{problem.output_name(j)}: the latter times {factor:g} changes the former by another factor. "
                         "Does backward multiply by the gradient it is given?"
                     )
+
+
+def check_precision(problem, outputs):
+    """Check that backward keeps the digits of double precision: rounding to fewer makes a linear map visibly unlinear.
+
+    A gradient that a Function returns in another dtype is converted by the engine, so that its dtype tells nothing.
+    """
+    rng = np.random.default_rng(4)
+    for j, y in enumerate(outputs):
+        if y.dtype not in (cygrad.float64, cygrad.complex128):
+            continue
+        sizes, gaps = np.zeros(len(problem.checked)), np.zeros(len(problem.checked))
+        for _ in range(4):                   # a few numbers may be rounded to themselves
+            a, b = (random_direction(y, rng) * rng.uniform(0.5, 1.5) for _ in range(2))
+            parts = [_arrays(problem, backward(problem, y, v)) for v in (a, b, a + b)]
+            for k, (one, other, both) in enumerate(zip(*parts, strict=True)):
+                sizes[k] = max(sizes[k], np.max(np.abs(one) + np.abs(other), initial=0.0))
+                gaps[k] = max(gaps[k], np.max(np.abs(one + other - both), initial=0.0))
+        for i, size, gap in zip(problem.checked, sizes, gaps, strict=True):
+            if problem.inputs[i].dtype in (cygrad.float64, cygrad.complex128) and gap > max(
+                _ROUNDED * size, _NOISE, problem.nondet_tol
+            ):
+                raise GradcheckError(
+                    f"gradcheck: the gradient of {problem.input_name(i)} from {problem.output_name(j)} has only about "
+                    f"{max(0, round(-np.log10(gap / size)))} digits: a backward on the way computes in fewer than "
+                    f"{problem.inputs[i].dtype} has, or returns a gradient of another dtype"
+                )
 
 
 def tangents(problem, i, tangent):

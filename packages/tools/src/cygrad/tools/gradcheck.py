@@ -59,7 +59,7 @@ def gradcheck(
     check_undefined_grad : bool, default True
         Also check that backward copes with output gradients that are absent.
     check_grad_dtypes : bool, default False
-        Also check that each gradient has the dtype of its input.
+        Also check that each gradient has the dtype of its input, and was rounded to no other on the way.
     fast_mode : bool, default False
         Compare one random projection of each Jacobian instead of all its elements: two calls of `func` for each
         input instead of two for each element. Only if the projection differs are the whole Jacobians compared, or
@@ -327,6 +327,8 @@ def check_backward(problem, check_undefined_grad, check_grad_dtypes, fast_mode):
     else:
         _compare_jacobians(problem, outputs)
     jacobian.check_linearity(problem, outputs)
+    if check_grad_dtypes:
+        jacobian.check_precision(problem, outputs)
     if check_undefined_grad:
         jacobian.check_undefined(problem)
 

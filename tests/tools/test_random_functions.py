@@ -1,0 +1,53 @@
+"""gradcheck never refuses a right derivative, and finds every kind of wrong one, of random functions.
+
+CYGRAD_RANDOM_FUNCTIONS, which ``nox -s derivatives`` sets to 10000, says how many.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from random_functions import KINDS, RandomFunction, product
+
+from cygrad.tools.gradcheck import GradcheckError, gradcheck, gradgradcheck
+
+COUNT = int(os.environ.get("CYGRAD_RANDOM_FUNCTIONS", "300"))
+
+
+def test_right_derivatives_are_never_refused():
+    for seed in range(COUNT):
+        f = RandomFunction(seed)
+        options = {"fast_mode": seed % 3 == 0, "check_grad_dtypes": True}
+        assert gradcheck(lambda *x, f=f: f(product(), *x), f.inputs, **options), seed
+        if seed % 10 == 0:
+            assert gradgradcheck(lambda *x, f=f: f(product(), *x), f.inputs, atol=1e-4), seed
+
+
+def differs(f, kind):
+    """Whether the spoilt derivative is far enough from the right one to be seen."""
+    if kind == "non-determinism":
+        return True
+    pairs = zip(f.gradients(product()), f.gradients(product(kind, f.factor)), strict=True)
+    if kind == "wrong dtype":
+        return any(bool(((a - b).abs() > 1e-8 * a.abs().max()).any()) for a, b in pairs)
+    return any(bool(((a - b).abs() > 0.02 * a.abs() + 1e-3).any()) for a, b in pairs)
+
+
+@pytest.mark.parametrize("fast_mode", [False, True], ids=["full", "fast"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_wrong_derivatives_are_found(kind, fast_mode):
+    tried = 0
+    for seed in range(max(COUNT // 8, 20)):
+        f = RandomFunction(seed)
+        if not differs(f, kind):
+            continue
+        tried += 1
+        options = {"fast_mode": fast_mode, "check_grad_dtypes": True}
+        with pytest.raises(GradcheckError):
+            gradcheck(lambda *x, f=f: f(product(kind, f.factor), *x), f.inputs, **options)
+            pytest.fail(f"{kind} of random function {seed} was not seen")
+    assert tried >= (5 if kind == "wrong broadcast sum" else 10)
