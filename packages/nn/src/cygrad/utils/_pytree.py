@@ -168,7 +168,7 @@ def register_dataclass(cls, *, field_names=None, drop_field_names=None):
         names = [n for n in taken if n not in dropped] if field_names is None else list(field_names)
         if set(names) | set(dropped) != set(taken):
             raise ValueError(
-                f"field_names and drop_field_names of {cls.__name__} must be its fields {taken}, got {names} and {dropped}"
+                f"field_names and drop_field_names of {cls.__name__} are its fields {taken}, got {names} and {dropped}"
             )
     elif field_names is None:
         raise ValueError(
