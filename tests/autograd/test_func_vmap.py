@@ -153,3 +153,55 @@ def test_what_is_alike_is_computed_once():
     slopes = func.vmap(lambda k: func.grad(f)(x) * k)(x)
     assert close(slopes, x[:, None] * 2 * (2 * x).exp())
     assert seen[0] < 2 * 8 * n
+
+
+# ---- beside the transforms
+
+
+def test_debug_unwrap():
+    seen = []
+
+    def f(x):
+        seen.append((func.debug_unwrap(x), func.debug_unwrap(x, recurse=False)))
+        assert not seen[-1][0].requires_grad
+        return x.sum()
+
+    x = t64([[[1.0, 2.0]], [[3.0, 4.0]], [[5.0, 6.0]]])
+    func.vmap(func.vmap(f))(x.requires_grad_())
+    (whole, inner), = seen
+    assert whole.tolist() == x.tolist() and whole.data_ptr() == x.data_ptr()
+    assert inner.shape == (1, 2)
+    assert func.debug_unwrap(x) is x
+    with pytest.raises(TypeError, match="must be Tensor, not int"):
+        func.debug_unwrap(3)
+
+
+def test_functionalize_is_the_function():
+    def f(x, *, by):
+        y = x.clone()
+        y[0].mul_(by)
+        return y
+
+    for remove in ("mutations", "mutations_and_views"):
+        assert func.functionalize(f, remove=remove)(X, by=3).tolist() == f(X, by=3).tolist()
+        assert func.vmap(func.functionalize(f))(X[None], by=3)[0].tolist() == f(X, by=3).tolist()
+    with pytest.raises(RuntimeError, match="invalid argument for remove=views"):
+        func.functionalize(f, remove="views")
+
+
+def test_batch_norms_without_statistics():
+    nn = pytest.importorskip("cygrad.nn")
+    model = nn.Sequential(nn.BatchNorm1d(2), nn.Sequential(nn.BatchNorm2d(2), nn.InstanceNorm1d(2)))
+    assert func.replace_all_batch_norm_modules_(model) is model
+    assert model[0].running_mean is None and not model[1][0].track_running_stats and not model.state_dict().keys() & {
+        "0.running_mean", "0.num_batches_tracked"}
+    x = cygrad.rand(3, 4, 2)
+    rows = func.vmap(model[0], randomness="error")(x)
+    assert cygrad.allclose(rows[1], nn.BatchNorm1d(2)(x[1]))
+
+
+def test_everything_public_of_pytorchs_is_there():
+    torch = pytest.importorskip("torch")
+    assert set(torch.func.__all__) <= set(func.__all__)
+    assert all(hasattr(func, name) for name in func.__all__)
+    assert cygrad.vmap is func.vmap

@@ -333,3 +333,125 @@ def test_nothing_is_left_behind():
         assert memory_stats()["live_storages"] == before
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_autocast_is_that_of_the_forward_pass(reentrant):
+    seen = []
+
+    def f(x, w):
+        y = x @ w
+        seen.append(y.dtype)
+        return y.float().exp()
+
+    x, w = torch.ones(2, 3, requires_grad=True), torch.ones(3, 2, requires_grad=True)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = ck.checkpoint(f, x, w, use_reentrant=reentrant)
+    y.sum().backward()
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=False):
+        y = ck.checkpoint(f, x, w, use_reentrant=reentrant)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y.sum().backward()
+    assert seen == [torch.bfloat16] * 2 + [torch.float32] * 2
+
+
+def test_what_contexts_and_debug_may_do():
+    x = leaf(3)
+
+    def fails(x):
+        raise KeyError("mine")
+
+    for given in (x, x.detach()):
+        with pytest.raises(RuntimeError, match="suppressed an exception raised during the checkpointed forward"):
+            ck.checkpoint(fails, given, use_reentrant=False,
+                          context_fn=lambda: (contextlib.suppress(KeyError), contextlib.nullcontext()))
+    with pytest.raises(KeyError, match="mine"):
+        ck.checkpoint(fails, x, use_reentrant=False)
+    with torch.no_grad(), pytest.raises(KeyError, match="mine"):           # nothing is recorded: no context is entered
+        ck.checkpoint(fails, x, use_reentrant=False,
+                      context_fn=lambda: (contextlib.suppress(KeyError), contextlib.nullcontext()))
+    with pytest.raises(ValueError, match="debug=True is incompatible with non-default context_fn"):
+        ck.checkpoint(torch.exp, x, use_reentrant=False, debug=True, context_fn=lambda: ck.noop_context_fn())
+    ck.checkpoint(torch.exp, x, use_reentrant=True, determinism_check="ignored")
+
+
+def test_the_pieces():
+    x, y = leaf(3), leaf(3).detach()
+    a, b, c = ck.detach_variable((x * 1, y, "text"))
+    assert a.requires_grad and a.is_leaf and not b.requires_grad and b.data_ptr() == y.data_ptr() and c == "text"
+    with pytest.raises(RuntimeError, match="Unsupported input type: list"):
+        ck.detach_variable([x])
+    with pytest.warns(UserWarning, match="None of the inputs have requires_grad=True"):
+        ck.check_backward_validity((y, 3))
+    ck.check_backward_validity((y, x))
+
+
+def test_what_is_in_containers_takes_part_without_reentry():
+    x, w = leaf(3), leaf(3)
+
+    def f(parts):
+        return {"y": (parts["x"] * parts["w"][0]).exp().tanh()}
+
+    ck.checkpoint(f, {"x": x, "w": [w]}, use_reentrant=False)["y"].sum().backward()
+    v, u = leaf(3), leaf(3)
+    f({"x": v, "w": [u]})["y"].sum().backward()
+    assert torch.equal(x.grad, v.grad) and torch.equal(w.grad, u.grad)
+
+
+def test_a_graph_without_outputs_that_need_gradients():
+    x = leaf(3)
+    y = ck.checkpoint(lambda x: (x.detach() * 2, x.exp()), x, use_reentrant=False)
+    assert not y[0].requires_grad
+    y[1].sum().backward()
+    assert torch.allclose(x.grad, x.exp())
+
+
+def test_a_part_of_the_outputs_and_inputs_as_outputs():
+    calls = []
+
+    def f(x, w):
+        calls.append(1)
+        return x, (x * w).exp(), w.sin().exp()
+
+    x, w = leaf(3), leaf(3)
+    a, b, c = ck.checkpoint(f, x, w, use_reentrant=False)
+    assert torch.equal(a, x)
+    c.sum().backward(retain_graph=True)
+    assert x.grad is None and len(calls) == 2
+    torch.autograd.backward([a.sum(), b.sum()], inputs=[x])
+    assert torch.allclose(x.grad, 1 + w * (x * w).exp())
+
+
+def test_an_error_in_the_recomputation_leaves_the_graph_as_it_was():
+    fail = []
+
+    def f(x):
+        if fail:
+            raise ValueError("again")
+        return x.exp().tanh()
+
+    x = leaf(3)
+    y = ck.checkpoint(f, x, use_reentrant=False).sum()
+    fail.append(1)
+    with pytest.raises(ValueError, match="again"):
+        y.backward(retain_graph=True)
+    assert x.grad is None
+    fail.clear()
+    y.backward()
+    v = leaf(3)
+    f(v).sum().backward()
+    assert torch.equal(x.grad, v.grad)
+
+
+@pytest.mark.parametrize("inner", [False, True])
+@pytest.mark.parametrize("outer", [False, True])
+def test_nested_in_either_form(outer, inner):
+    x, w = leaf(4, 4), leaf(4, 4)
+
+    def whole(x, w):
+        return ck.checkpoint(block, x, w, use_reentrant=inner).sin() * x
+
+    ck.checkpoint(whole, x, w, use_reentrant=outer).sum().backward()
+    v, u = leaf(4, 4), leaf(4, 4)
+    (block(v, u).sin() * v).sum().backward()
+    assert torch.allclose(x.grad, v.grad) and torch.allclose(w.grad, u.grad)

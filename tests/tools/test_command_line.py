@@ -45,6 +45,9 @@ MODEL = """
     def right(x, y):
         return x @ y
 
+    def constant(x):
+        return x.detach()
+
     def loss():
         return (net(torch.ones(2, 3)) ** 2).mean()
 
@@ -131,18 +134,20 @@ def test_wrong_words_end_with_2(words, capsys):
 )
 def test_right_gradients(model, command, words):
     status, text, _ = command("check", f"{model}:{words[0]}", *words[1:])
-    assert status == 0 and "first derivatives: right" in text
-    assert ("second derivatives: right" in text) == ("--second" in words)
+    assert status == 0 and "backward               passed" in text and "failed" not in text
+    assert ("backward twice         passed" in text) == ("--second" in words)
+    assert ("random projections" in text) == ("--fast" in words)
 
 
 def test_wrong_gradients_end_with_1(model, command):
     status, text, _ = command("check", f"{model}:wrong", "--input", "2")
-    assert status == 1 and "first derivatives: WRONG" in text and "a factor is wrong" in text
+    assert status == 1 and "backward: failed" in text and "a factor is wrong" in text
     status, text, _ = command("check", f"{model}:wrong", "--input", "2", "--json")
     answer = json.loads(text)
-    assert (
-        status == 1 and not answer["right"] and "Jacobian mismatch" in answer["checks"]["first derivatives"]["message"]
-    )
+    assert status == 1 and not answer["right"] and answer["by"] == ["tensor 0 of the inputs"]
+    assert answer["checks"]["backward"]["outcome"] == "failed"
+    assert "Jacobian mismatch" in answer["checks"]["backward"]["message"]
+    assert answer["checks"]["forward mode"]["outcome"] == "skipped"
 
 
 def test_a_checked_model_stays_as_it_is(model, command):
@@ -162,6 +167,7 @@ def test_a_checked_model_stays_as_it_is(model, command):
         (("{}:number", "--input", "2"), "which takes no --input"),
         (("{}:right", "--input", "2,x"), "got '2,x'"),
         (("{}:right", "--input", "2,-1"), "got '2,-1'"),
+        (("{}:constant", "--input", "2"), "no output of constant depends on tensor 0 of the inputs"),
     ],
 )
 def test_targets_that_cannot_be_checked(model, command, words, message):

@@ -285,6 +285,7 @@ cdef Tensor aligned(Tensor x, Batch over, int rank):
 cdef bint all_alike(Tensor x) except -1:
     """Whether a batched x is one tensor shown again and again."""
     cdef Batch b = batch_of(x)
+    check_values(b)
     return alike_levels(b, (x,)) == (1u << b.n) - 1
 
 

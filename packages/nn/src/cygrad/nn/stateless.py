@@ -5,8 +5,9 @@ from contextlib import contextmanager
 from cygrad import Tensor, stack
 
 from .modules import Module
+from .modules.batchnorm import _BatchNorm
 
-__all__ = ["functional_call", "stack_module_state"]
+__all__ = ["functional_call", "replace_all_batch_norm_modules_", "stack_module_state"]
 
 
 def functional_call(module, parameter_and_buffer_dicts, args=None, kwargs=None, *, tie_weights=True, strict=False):
@@ -169,3 +170,23 @@ def _stacked(tensors, name):
     if len({t.requires_grad for t in tensors}) > 1:
         raise RuntimeError(f"Expected {name} from each model to have the same .requires_grad")
     return stack(tensors).detach().requires_grad_(tensors[0].requires_grad)
+
+
+def replace_all_batch_norm_modules_(root):
+    """Batch normalisations of a module keep no statistics any more, only use those of the batch, and so fit `vmap`.
+
+    Parameters
+    ----------
+    root : Module
+        It is changed: ``running_mean``, ``running_var`` and ``num_batches_tracked`` become None.
+
+    Returns
+    -------
+    Module
+        `root` itself.
+    """
+    for part in root.modules():
+        if isinstance(part, _BatchNorm) and part.track_running_stats:
+            part.running_mean = part.running_var = part.num_batches_tracked = None
+            part.track_running_stats = False
+    return root

@@ -10,8 +10,8 @@ import cygrad
 from cygrad.autograd import Function, _core, enable_grad, no_grad
 from cygrad.autograd.graph import saved_tensors_hooks
 
-__all__ = ["CheckpointError", "CheckpointFunction", "checkpoint", "checkpoint_sequential", "noop_context_fn",
-           "set_checkpoint_debug_enabled", "set_checkpoint_early_stop"]
+__all__ = ["CheckpointError", "CheckpointFunction", "check_backward_validity", "checkpoint", "checkpoint_sequential",
+           "detach_variable", "noop_context_fn", "set_checkpoint_debug_enabled", "set_checkpoint_early_stop"]
 
 
 class CheckpointError(RuntimeError):
@@ -51,6 +51,27 @@ def set_checkpoint_debug_enabled(enabled):
 def noop_context_fn():
     """The default `context_fn` of `checkpoint`: two contexts that do nothing."""
     return contextlib.nullcontext(), contextlib.nullcontext()
+
+
+def detach_variable(inputs):
+    """The tensors of a tuple without their history, as leaves that require gradients where they did; the rest as it is.
+
+    Raises
+    ------
+    RuntimeError
+        `inputs` is no tuple.
+    """
+    if not isinstance(inputs, tuple):
+        raise RuntimeError(
+            f"Only tuple of tensors is supported. Got Unsupported input type: {type(inputs).__name__}")
+    return tuple(
+        x.detach().requires_grad_(x.requires_grad) if isinstance(x, cygrad.Tensor) else x for x in inputs)
+
+
+def check_backward_validity(inputs):
+    """Warns if no tensor of `inputs` requires a gradient."""
+    if not any(x.requires_grad for x in inputs if isinstance(x, cygrad.Tensor)):
+        warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
 
 
 class _State:
@@ -200,14 +221,15 @@ class _KeepInputs(Function):
 
 
 def _without_reentry(function, args, kwargs, preserve, context_fn, compare, debug, early_stop):
+    if debug and context_fn is not noop_context_fn:
+        raise ValueError("debug=True is incompatible with non-default context_fn")
     forward_context, again_context = context_fn()
     state = _State(preserve)
     places = [i for i, a in enumerate(args) if isinstance(a, cygrad.Tensor)]
     rest = [None if isinstance(a, cygrad.Tensor) else a for a in args]
     keeper = _KeepInputs.apply(cygrad.empty(0, requires_grad=True), *[args[i] for i in places]).grad_fn
     if keeper is None:                   # nothing is recorded
-        with forward_context:
-            return function(*args, **kwargs)
+        return function(*args, **kwargs)
 
     def run_again(frame):
         arguments = list(rest)
@@ -220,6 +242,9 @@ def _without_reentry(function, args, kwargs, preserve, context_fn, compare, debu
     frame.inputs = keeper
     with saved_tensors_hooks(frame.pack, frame.unpack), forward_context:
         return function(*args, **kwargs)
+    raise RuntimeError(
+        "cygrad.utils.checkpoint: the forward context provided by context_fn suppressed an exception raised during the "
+        "checkpointed forward. This is not supported because checkpoint cannot return a value for a failed forward.")
 
 
 # ---- the form with one
@@ -249,7 +274,8 @@ class CheckpointFunction(Function):
                 ".backward() without passing the `inputs` argument.")
         args = list(ctx.rest)
         for i, tensor in zip(ctx.places, ctx.saved_tensors, strict=True):
-            args[i] = tensor.detach().requires_grad_(tensor.requires_grad)
+            args[i] = tensor
+        args = detach_variable(tuple(args))
         with ctx.state.restored(), enable_grad():
             outputs = ctx.function(*args)
         outputs = (outputs,) if isinstance(outputs, cygrad.Tensor) else outputs
@@ -285,7 +311,8 @@ def checkpoint(function, *args, use_reentrant=None, context_fn=noop_context_fn, 
         checkpoint: keyword arguments, ``autograd.grad``, nested checkpoints, second derivatives. True: an older form, a
         Function with a backward pass inside its backward; some tensor argument must require a gradient.
     context_fn : callable
-        Returns two context managers, for the forward pass and for the recomputation.
+        Returns two context managers, for the forward pass and for the recomputation. The mode of ``autocast`` is that
+        of the forward pass in either.
     determinism_check : {"default", "none"}
         Whether shapes and dtypes of what is computed again are compared with those of the forward pass.
     debug : bool
@@ -300,13 +327,15 @@ def checkpoint(function, *args, use_reentrant=None, context_fn=noop_context_fn, 
     CheckpointError
         In backward, when the recomputation saves other tensors.
     ValueError
-        An argument that does not go with ``use_reentrant=True``, or is unknown.
+        An argument that does not go with ``use_reentrant=True``, or is unknown; `debug` beside a `context_fn`.
+    RuntimeError
+        The context for the forward pass hides an exception.
     """
     use_reentrant = _chosen(use_reentrant, "checkpoint")
     preserve = kwargs.pop("preserve_rng_state", True)
-    if determinism_check not in ("default", "none"):
-        raise ValueError(f"determinism_check should be one of ['default', 'none'] but got {determinism_check}")
     if not use_reentrant:
+        if determinism_check not in ("default", "none"):
+            raise ValueError(f"determinism_check should be one of ['default', 'none'], but got {determinism_check}")
         debug = debug if _debug[0] is None else _debug[0]
         early_stop = early_stop if _early_stop[0] is None else _early_stop[0]
         compare = determinism_check == "default"
@@ -315,8 +344,7 @@ def checkpoint(function, *args, use_reentrant=None, context_fn=noop_context_fn, 
         raise ValueError(f"Unexpected keyword arguments: {','.join(kwargs)}")
     if context_fn is not noop_context_fn or debug is not False:
         raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
-    if not any(isinstance(a, cygrad.Tensor) and a.requires_grad for a in args):
-        warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
+    check_backward_validity(args)
     return CheckpointFunction.apply(function, preserve, *args)
 
 

@@ -10,7 +10,7 @@ __all__ = ["main"]
 EXAMPLES = """\
 examples:
   cygrad info                                        what a report of a bug needs
-  cygrad check model.py:Net --input 4,3              compare its gradients with finite differences
+  cygrad check model.py:Net --input 4,3              compare its derivatives with finite differences
   cygrad graph train.py:loss -o loss.html            a page to look around in; .svg .json .mmd .dot too
   cygrad profile train.py --epochs 1                 where the time of a script goes
   cygrad bench                                       what this machine does
@@ -68,7 +68,7 @@ def parser():
     check = _command(
         commands,
         "check",
-        "compare gradients with finite differences",
+        "compare derivatives with finite differences",
         "cygrad check model.py:Net --input 4,3 --second",
         f"{TARGET}(function, inputs)",
     )

@@ -1,11 +1,8 @@
-"""``cygrad check``: gradients of a function or a module beside finite differences."""
+"""``cygrad check``: derivatives of a function or a module beside finite differences."""
 
-import copy
-
-import cygrad
+from cygrad.tools import check
 from cygrad.tools._cli import CommandError
-from cygrad.tools._command_target import found, is_module
-from cygrad.tools.gradcheck import GradcheckError, gradcheck, gradgradcheck
+from cygrad.tools._command_target import found
 
 
 def run(options):
@@ -17,29 +14,19 @@ def run(options):
             f"{options.target} gave a {kind}: a check needs a function and its inputs. Return (function, inputs), or "
             "say what it takes, such as --input 4,3"
         )
-    if is_module(function):
-        function = copy.deepcopy(function).double()
-    inputs = tuple(_double(x) for x in inputs)
-    settings = {"eps": options.eps, "atol": options.atol, "rtol": options.rtol, "fast_mode": options.fast}
-    checks = [("first derivatives", gradcheck)] + [("second derivatives", gradgradcheck)] * options.second
-    answer = {"target": options.target, "inputs": [list(getattr(x, "shape", ())) for x in inputs], "checks": {}}
-    lines = []
-    for name, check in checks:
-        try:
-            check(function, inputs, **settings)
-        except GradcheckError as error:
-            answer["checks"][name] = {"right": False, "message": str(error)}
-            lines.append(f"{name}: WRONG\n{error}")
-            break
-        answer["checks"][name] = {"right": True}
-        lines.append(f"{name}: right")
-    right = all(check["right"] for check in answer["checks"].values())
-    answer["right"] = right
-    return 0 if right else 1, answer, "\n".join(lines)
-
-
-def _double(x):
-    """Floating-point tensors in double precision, as leaves that require gradients; anything else as it is."""
-    if not isinstance(x, cygrad.Tensor) or not (x.is_floating_point() or x.is_complex()):
-        return x
-    return x.detach().to(cygrad.complex128 if x.is_complex() else cygrad.float64).requires_grad_()
+    settings = {"eps": options.eps, "atol": options.atol, "rtol": options.rtol, "second_order": options.second}
+    try:
+        report = check(function, inputs, fast_mode=True if options.fast else None, raise_exception=False, **settings)
+    except ValueError as error:              # there is nothing to differentiate by
+        raise CommandError(str(error)) from None
+    answer = {
+        "target": options.target,
+        "inputs": [list(getattr(x, "shape", ())) for x in inputs],
+        "by": report.checked,
+        "checks": {
+            name: {"outcome": outcome, "message": message, "seconds": seconds}
+            for name, outcome, message, seconds in report.results
+        },
+        "right": bool(report),
+    }
+    return 0 if report else 1, answer, str(report)
