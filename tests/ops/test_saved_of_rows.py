@@ -30,7 +30,7 @@ def cases():
                 yield pytest.param(row, k, id=f"{row.name}-{p.name}")
 
 
-@pytest.mark.parametrize(("row", "k"), cases())
+@pytest.mark.parametrize(("row", "k"), list(cases()))
 def test_nothing_is_saved_for_others(row, k):
     values = [v[0] if isinstance(v, cygrad.Tensor) else v for v in columns(row)]
     if k >= len(values) or not isinstance(values[k], cygrad.Tensor) or not values[k].is_floating_point():

@@ -158,7 +158,7 @@ def test_a_checked_model_stays_as_it_is(model, command):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("{}:nope",), "has no 'nope'; it has Half, Net, fails, "),
+        (("{}:nope",), "has no 'nope'; it has Half, Net, constant, fails, "),
         (("{}",), "the target is FILE.py:NAME"),
         (("nowhere.py:f",), "there is no file 'nowhere.py'"),
         (("{}:Net",), "say what it takes, such as --input 4,3"),

@@ -80,7 +80,7 @@ cdef object unpack_saved(FunctionCtx c):
     for value, version, number in c.kept:
         if isinstance(value, Packed):
             y = unpack_value(<Packed>value)
-            if number < 0 and recording():
+            if number < 0:
                 connect(y, (<Packed>value).target, (<Packed>value).nr, (<Packed>value).leaf)
         elif value is None:
             out.append(None)
