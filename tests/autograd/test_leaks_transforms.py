@@ -9,7 +9,7 @@ STEPS = {
         def step(i):
             with fw.dual_level():
                 d = fw.make_dual(x, t)
-                y = (d * d).exp()
+                y = (d * d).sin()
                 y[:10].mul_(d[:10])
                 moved = fw.unpack_dual(y).tangent
                 g, = torch.autograd.grad(y.sum(), x, create_graph=i % 2 == 1)
@@ -53,7 +53,7 @@ STEPS = {
         def refused(f, *args):
             try:
                 f(*args)
-            except (RuntimeError, ValueError):
+            except (RuntimeError, ValueError, IndexError):
                 return
             raise AssertionError
         def step(i):
