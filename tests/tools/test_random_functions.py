@@ -19,12 +19,22 @@ COUNT = int(os.environ.get("CYGRAD_RANDOM_FUNCTIONS", "300"))
 
 
 def test_right_derivatives_are_never_refused():
+    """Where a step crosses a corner, two elements that change places say, gradcheck says so; beside it all is well."""
+    corners = 0
     for seed in range(COUNT):
         f = RandomFunction(seed)
         options = {"fast_mode": seed % 3 == 0, "check_grad_dtypes": True}
-        assert gradcheck(lambda *x, f=f: f(product(), *x), f.inputs, **options), seed
+        call = lambda *x, f=f: f(product(), *x)  # noqa: E731
+        try:
+            assert gradcheck(call, f.inputs, **options), seed
+        except GradcheckError as error:
+            assert "The step, not the formula" in str(error) or "A corner" in str(error), seed
+            corners += 1
+            f.inputs = [(x * 1.01 + 0.003).detach().requires_grad_() for x in f.inputs]
+            assert gradcheck(call, f.inputs, **options), seed
         if seed % 10 == 0:
-            assert gradgradcheck(lambda *x, f=f: f(product(), *x), f.inputs, atol=1e-4), seed
+            assert gradgradcheck(call, f.inputs, atol=1e-4), seed
+    assert corners <= COUNT // 1000
 
 
 def differs(f, kind):
