@@ -474,3 +474,55 @@ def test_a_recorded_step_refuses_leaves(torch, nn):
     with pytest.raises(RuntimeError, match="leaf Variable that requires grad"):
         optimizer.step()
     assert q.tolist() == [1, 1] and (p.tolist() == [1, 1] or torch.__name__ == "torch")
+
+
+# ---- steps on other parameters
+def test_swapping_in_parameters_and_state(torch, nn):
+    p = nn.Parameter(torch.tensor([1.0, 2.0]))
+    optimizer = torch.optim.Adam([p], lr=0.1)
+    p.grad = torch.ones(2)
+    optimizer.step()
+    own, group, before = optimizer.state, dict(optimizer.param_groups[0]), p.tolist()
+    state = optimizer.state_dict()
+    state["param_groups"][0]["lr"] = 0.5
+    state["state"][0]["exp_avg"] = torch.zeros(2)
+    q = torch.tensor([5.0, 6.0])
+    q.grad = torch.ones(2)
+    with torch.optim.swap_in_optimizer_params_and_state(optimizer, {"p": q}, state):
+        assert optimizer.param_groups[0]["params"][0] is q and optimizer.param_groups[0]["lr"] == 0.5
+        optimizer.step()
+    assert optimizer.state is own and optimizer.param_groups[0] == group and p.tolist() == before
+    assert q.tolist() != [5.0, 6.0] and state["state"][0]["exp_avg"].tolist() == pytest.approx([0.1, 0.1])
+    with pytest.raises(KeyError), torch.optim.swap_in_optimizer_params_and_state(optimizer, {"p": q}, state):
+        raise KeyError
+    assert optimizer.state is own and optimizer.param_groups[0]["params"][0] is p
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda s: s.update(state=[]),
+        lambda s: s.update(param_groups={}),
+        lambda s: s["param_groups"].append({}),
+        lambda s: s["param_groups"][0].update(params=["p"]),
+        lambda s: s["param_groups"][0].update(params=[0, 1]),
+        lambda s: s["param_groups"][0].update(new=1),
+        lambda s: s["param_groups"][0].pop("lr"),
+        lambda s: s["state"].update({7: {}}),
+        lambda s: s["state"].update({0: 3}),
+    ],
+)
+def test_swapping_in_another_form(torch, nn, spoil):
+    p = nn.Parameter(torch.ones(2))
+    optimizer = torch.optim.Adam([p])
+    state = optimizer.state_dict()
+    with pytest.raises(RuntimeError, match="initialized"):
+        torch.optim.swap_in_optimizer_params_and_state(optimizer, {"p": p}, state).__enter__()
+    p.grad = torch.ones(2)
+    optimizer.step()
+    state = optimizer.state_dict()
+    spoil(state)
+    own = optimizer.state
+    with pytest.raises(RuntimeError, match="swap"):
+        torch.optim.swap_in_optimizer_params_and_state(optimizer, {"p": p}, state).__enter__()
+    assert optimizer.state is own and optimizer.param_groups[0]["params"][0] is p

@@ -288,6 +288,7 @@ def state():
         "a.weight": weight,
         "tied": weight,
         "part": torch.arange(6).view(2, 3).t(),
+        "low": torch.ones(2).bfloat16(),
     }
 
 

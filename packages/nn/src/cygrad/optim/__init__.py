@@ -12,6 +12,7 @@ from cygrad.optim.optimizer import Optimizer
 from cygrad.optim.rules import ASGD, Adadelta, Adagrad, Adamax, NAdam, RAdam, RMSprop, Rprop
 from cygrad.optim.sgd import SGD
 from cygrad.optim.sparse_adam import SparseAdam
+from cygrad.optim.swapping import swap_in_optimizer_params_and_state
 
 __all__ = [
     "ASGD",
@@ -32,6 +33,7 @@ __all__ = [
     "SparseAdam",
     "lr_scheduler",
     "swa_utils",
+    "swap_in_optimizer_params_and_state",
 ]
 
 

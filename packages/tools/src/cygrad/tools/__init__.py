@@ -9,10 +9,20 @@ from cygrad.storage.parts import require
 
 require("autograd")
 
-__all__ = ["CheckReport", "check", "find_nan", "gradcheck", "graph", "saved_tensors", "show_storage", "storage_picture",
-           "strict"]
+__all__ = [
+    "CheckReport",
+    "check",
+    "find_nan",
+    "gradcheck",
+    "graph",
+    "onnx",
+    "saved_tensors",
+    "show_storage",
+    "storage_picture",
+    "strict",
+]
 
-_MODULES = ("gradcheck", "graph", "storage_picture")
+_MODULES = ("gradcheck", "graph", "onnx", "storage_picture")
 
 
 def __getattr__(name):
