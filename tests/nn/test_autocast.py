@@ -362,12 +362,20 @@ def test_out_and_in_place_are_not_cast(torch):
     with torch.autocast("cpu"):
         for call in (torch.mm, torch.matmul):
             assert call(a, a, out=out) is out and out.dtype == torch.float32 and out.tolist() == [[2, 2], [2, 2]]
+        assert torch.nn.functional.linear(a, a, out=out) is out and out.tolist() == [[2, 2], [2, 2]]
         x = torch.full((2, 2), 1 + 2.0**-12)
         x.addmm_(a, a)
         assert x.dtype == torch.float32 and x[0, 0].item() == 3 + 2.0**-12
         torch.cat([a, a.bfloat16()], out=(joined := torch.empty(4, 2)))
         assert joined.dtype == torch.float32
         assert torch.mm(a.double(), a.double()).dtype == torch.float64
+
+
+def test_out_of_halves(torch, beyond_pytorch):
+    """PyTorch has no kernel for it."""
+    volume, half = torch.ones(1, 1, 2, 2, 2).bfloat16(), torch.empty(1, 1, 1, 1, 1).bfloat16()
+    with torch.autocast("cpu"):
+        assert torch.nn.functional.avg_pool3d(volume, 2, out=half) is half and half.item() == 1
 
 
 def test_a_third_kind_of_halves_is_refused(torch):

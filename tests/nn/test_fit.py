@@ -253,6 +253,26 @@ def test_lbfgs_or_any_optimizer_with_a_closure(torch, nn, data, training):
     assert history[-1]["loss"] < 1e-8
 
 
+@pytest.mark.parametrize(("low", "scaled"), [("bfloat16", False), ("float16", True)])
+def test_mixed_precision(torch, data, training, tmp_path, low, scaled):
+    def run(epochs=3, **options):
+        setup = Setup(torch, data)
+        if scaled:
+            options["scaler"] = torch.amp.GradScaler("cpu", init_scale=2.0**24, growth_interval=4)
+        return setup.fit(training, epochs=epochs, autocast=getattr(torch, low), clip_norm=1.0, **options), options
+
+    wanted, options = run()
+    plain = Setup(torch, data).fit(training, clip_norm=1.0)
+    assert wanted != plain and wanted[-1]["loss"] < wanted[0]["loss"]
+    if scaled:                           # with a scale of 2 ** 24 gradients overflow, and those steps are skipped
+        assert options["scaler"].get_scale() < 2.0**24
+    else:
+        assert [row["loss"] for row in wanted] == pytest.approx([row["loss"] for row in plain], rel=0.05)
+    path = tmp_path / "run.pt"
+    assert run(2, checkpoint=path)[0] == wanted[:2]
+    assert run(3, checkpoint=path)[0] == wanted
+
+
 def test_evaluate_keeps_the_modes_of_all_modules(torch, nn, data, training):
     run = Setup(torch, data)
     run.model.train()

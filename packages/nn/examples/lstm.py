@@ -98,9 +98,10 @@ def main():
     counts = confusion(model.eval(), held_out)
     figure, axis = plt.subplots(figsize=(5, 4.4), layout="constrained")
     axis.imshow(counts, cmap="Blues")
+    half = max(map(max, counts)) / 2
     for i, row in enumerate(counts):
         for j, count in enumerate(row):
-            axis.text(j, i, count, ha="center", va="center", color="white" if count > max(row) / 2 else "black")
+            axis.text(j, i, count, ha="center", va="center", color="white" if count > half else "black")
     axis.set(xlabel="read as", ylabel="module", title="Lines of held-out code")
     axis.set_xticks(range(len(MODULES)), MODULES, rotation=45, ha="right")
     axis.set_yticks(range(len(MODULES)), MODULES)

@@ -74,7 +74,7 @@ def main():
     left.grid(alpha=0.3)
     right.imshow(images.transpose(1, 2).reshape(100, 100).numpy(), cmap="gray_r")
     right.set(title="100 drawn digits", xticks=[], yticks=[])
-    figure.savefig(options.out / "wgan_gp.png", dpi=70)
+    figure.savefig(options.out / "wgan_gp.png", dpi=60)
     print(f"distance at the end: {sum(distances[-100:]) / len(distances[-100:]):.3f}")
     print(f"results: {options.out.resolve()}")
 

@@ -27,14 +27,15 @@ def autocasts(policy):
     ----------
     policy : {"low", "float32"}
         Inside autocast, tensors among the arguments are cast to the dtype that it was given, or to float32, and the
-        function runs without autocast. Tensors of float64, integers and complex numbers stay as they are.
+        function runs without autocast. Tensors of float64, integers and complex numbers stay as they are, and so does
+        everything where `out` is given.
     """
     low = {"low": True, "float32": False}[policy]
 
     def decorate(function):
         @wraps(function)
         def call(*args, **kwargs):
-            if _core._autocasts():
+            if _core._autocasts() and kwargs.get("out") is None:
                 return _core._autocast_call(low, function, args, kwargs)
             return function(*args, **kwargs)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import cygrad
 from cygrad import Tensor
-from cygrad.autograd._core import _autocasts, deliver, entitled
+from cygrad.autograd._core import _autocasts, _uncast_call, deliver, entitled
 from cygrad.nn.functional.checks import require_tensor
 
 __all__ = ["bilinear", "linear"]
@@ -31,7 +31,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
         If the sizes or the dtypes do not go together.
     """
     if out is not None:
-        return deliver(linear(input, weight, bias), out, True)
+        return deliver(_uncast_call(linear, (input, weight, bias), {}), out, True)
     if not (isinstance(input, Tensor) and isinstance(weight, Tensor) and (bias is None or isinstance(bias, Tensor))):
         for name, value in (("input", input), ("weight", weight), ("bias", bias)):
             require_tensor("linear", name, value)
