@@ -81,7 +81,7 @@ def test_accumulation(tmp_path):
 
 def test_quantise(tmp_path):
     text = run("quantise", "--epochs", 3, out=tmp_path)
-    whole, afterwards, trained = (number(rf"{words} ([\d.]+)%", text) for words in ("float32", "afterwards", "2 bits"))
+    whole, afterwards, trained = (number(rf"{words} ([\d.]+)%", text) for words in ("float32", "afterwards", "1 bit"))
     assert min(whole, trained) > 75 and afterwards > 50
 
 

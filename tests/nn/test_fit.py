@@ -153,6 +153,56 @@ def test_random_numbers_of_python_and_numpy_go_on(torch, nn, data, training, tmp
     assert run(4, 77, checkpoint=path) == wanted
 
 
+class Jittered:
+    """A dataset that draws random numbers for each sample, in whatever process reads it."""
+
+    def __init__(self, torch):
+        self.torch = torch
+
+    def __len__(self):
+        return 40
+
+    def __getitem__(self, i):
+        x = self.torch.full((2,), i / 40) + self.torch.rand(2)
+        return x, x.sum().view(1)
+
+
+class Breaking:
+    """A loader that fails after so many batches of it all."""
+
+    def __init__(self, loader, batches):
+        self.loader, self.left, self.generator = loader, batches, loader.generator
+
+    def __iter__(self):
+        for batch in self.loader:
+            if not self.left:
+                raise Broken
+            self.left -= 1
+            yield batch
+
+
+@pytest.mark.parametrize(("persistent", "after"), [(False, 3), (False, 8), (False, 11), (True, 3)])
+def test_random_numbers_of_worker_processes_go_on(torch, nn, data, training, tmp_path, persistent, after):
+    """But for those of persistent workers after the first epoch: they died with the workers."""
+
+    def run(batches=None, **options):
+        torch.manual_seed(0)
+        generator = torch.Generator()
+        generator.manual_seed(1)
+        loader = data.DataLoader(Jittered(torch), batch_size=5, shuffle=True, generator=generator, num_workers=2,
+                                 persistent_workers=persistent)
+        model = nn.Linear(2, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        source = loader if batches is None else Breaking(loader, batches)
+        return training.fit(model, nn.functional.mse_loss, optimizer, source, epochs=3, progress=False, **options)
+
+    wanted = run()
+    path = tmp_path / "run.pt"
+    with pytest.raises(Broken):
+        run(after, checkpoint=path, every=1)
+    assert run(checkpoint=path, every=1) == wanted
+
+
 PROGRAM = """
     import sys
     import cygrad as torch

@@ -52,6 +52,7 @@ def draw(history, filters, path):
         for prefix, label in (("", "training"), ("val_", "held out")):
             axis.plot(epochs, [row[prefix + name] for row in history], marker=".", label=label)
         axis.set(xlabel="epoch", title=name)
+        axis.xaxis.get_major_locator().set_params(integer=True)
         axis.grid(alpha=0.3)
         axis.legend()
     rows = [torch.cat([f[0] for f in filters[i : i + 4]], 1) for i in range(0, 16, 4)]

@@ -159,7 +159,7 @@ def draw(likeness, path):
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axis = plt.subplots(figsize=(8, 4), layout="constrained")
+    figure, axis = plt.subplots(figsize=(9.5, 4), layout="constrained")
     axis.imshow(likeness, cmap="Greens", vmin=0, vmax=1)
     for i, row in enumerate(likeness):
         for j, value in enumerate(row):

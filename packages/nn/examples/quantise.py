@@ -1,8 +1,8 @@
-"""Trains a network whose weights have four values each, by a gradient that goes straight through rounding.
+"""Trains a network whose weights have two values each, by a gradient that goes straight through rounding.
 
-Rounding has derivative zero almost everywhere. The straight-through estimator (Bengio et al., "Estimating or
+The sign has derivative zero almost everywhere. The straight-through estimator (Bengio et al., "Estimating or
 Propagating Gradients Through Stochastic Neurons", 2013) passes the gradient on as if nothing were rounded: a custom
-Function. Compared are float32 weights, the same rounded to 2 bits afterwards, and 2 bits in training.
+Function. Compared are float32 weights, the same cut to their signs afterwards, and weights of one bit in training.
 
     python quantise.py --epochs 15 --out quantise-results
 """
@@ -22,30 +22,29 @@ from cygrad.nn.training import accuracy, evaluate, fit
 from cygrad.utils.data import DataLoader, TensorDataset, random_split
 
 
-class Round(torch.autograd.Function):
-    """Rounds to the levels -1.5, -0.5, 0.5 and 1.5 times a step; where it clips, no gradient passes."""
+class Sign(torch.autograd.Function):
+    """The sign times a size; gradients pass where the weight is not yet far on its side."""
 
     @staticmethod
-    def forward(ctx, x, step):
-        level = x / step
-        ctx.save_for_backward(level.abs() <= 2)
-        return ((level - 0.5).round().clamp(-2, 1) + 0.5) * step
+    def forward(ctx, x, size):
+        ctx.save_for_backward(x.abs() <= 3 * size)
+        return torch.where(x >= 0, size, -size)
 
     @staticmethod
     def backward(ctx, g):
-        (inside,) = ctx.saved_tensors
-        return g * inside, None
+        (near,) = ctx.saved_tensors
+        return g * near, None
 
 
-class RoundedLinear(nn.Linear):
-    """A linear layer that computes with 2-bit weights and keeps float32 ones for training."""
+class BitLinear(nn.Linear):
+    """A linear layer that computes with the signs of its weights, and keeps float32 ones for training."""
 
-    def rounded(self):
-        step = self.weight.detach().abs().mean(1, keepdim=True)
-        return Round.apply(self.weight, step)
+    def bits(self):
+        size = self.weight.detach().abs().mean(1, keepdim=True)  # that of a unit's weights (Rastegari et al., 2016)
+        return Sign.apply(self.weight, size)
 
     def forward(self, x):
-        return nn.functional.linear(x, self.rounded(), self.bias)
+        return nn.functional.linear(x, self.bits(), self.bias)
 
 
 def network(layer):
@@ -82,26 +81,26 @@ def main():
     data = random_split(TensorDataset(images, torch.tensor(labels)), [0.8, 0.2])
 
     whole, whole_curve = train(nn.Linear, data, options)
-    rounded, rounded_curve = train(RoundedLinear, data, options)
-    afterwards = network(RoundedLinear)
+    rounded, rounded_curve = train(BitLinear, data, options)
+    afterwards = network(BitLinear)
     afterwards.load_state_dict(whole.state_dict())
     found = evaluate(afterwards, None, DataLoader(data[1], batch_size=512), {"accuracy": accuracy})["accuracy"]
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
     left.plot(whole_curve, label="float32")
-    left.plot(rounded_curve, label="2 bits, trained straight through")
-    left.axhline(found, color="gray", linestyle=":", label="2 bits, rounded afterwards")
+    left.plot(rounded_curve, label="1 bit, trained straight through")
+    left.axhline(found, color="gray", linestyle=":", label="1 bit, cut afterwards")
     left.set(xlabel="epoch", ylabel="held-out accuracy", title="Digits")
     left.grid(alpha=0.3)
     left.legend()
     unit = rounded[0].weight[3].detach()
     right.hist(unit.tolist(), 24, alpha=0.6, label="weights that are trained")
-    right.hist(rounded[0].rounded()[3].tolist(), 24, alpha=0.6, label="weights that compute")
+    right.hist(rounded[0].bits()[3].tolist(), 24, alpha=0.6, label="weights that compute")
     right.set(title="One unit of the first layer")
     right.legend()
     figure.savefig(options.out / "quantise.png", dpi=70)
-    print(f"held-out accuracy: float32 {whole_curve[-1]:.2%}, rounded to 2 bits afterwards {found:.2%}, "
-          f"trained with 2 bits {rounded_curve[-1]:.2%}")
+    print(f"held-out accuracy: float32 {whole_curve[-1]:.2%}, cut to 1 bit afterwards {found:.2%}, "
+          f"trained with 1 bit {rounded_curve[-1]:.2%}")
     print(f"results: {options.out.resolve()}")
 
 
