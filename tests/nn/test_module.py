@@ -1,6 +1,7 @@
 """Module: registration and attributes, walking the tree, modes and conversions, copies and text."""
 
 import copy
+import importlib
 import inspect
 import pickle
 
@@ -378,3 +379,28 @@ def test_unflatten(torch, nn):
     for args in ((1, 3), (1, (2, 1.5))):
         with pytest.raises(TypeError):
             nn.Unflatten(*args)
+
+
+@pytest.mark.parametrize("path", [
+    "activation.ReLU", "adaptive.AdaptiveLogSoftmaxWithLoss", "batchnorm._BatchNorm", "channelshuffle.ChannelShuffle",
+    "container.Sequential", "conv._ConvNd", "distance.PairwiseDistance", "dropout._DropoutNd", "flatten.Unflatten",
+    "fold.Fold", "instancenorm._InstanceNorm", "instancenorm.InstanceNorm2d", "lazy.LazyModuleMixin", "linear.Linear",
+    "loss._Loss", "loss._WeightedLoss", "module.Module", "normalization.LayerNorm", "padding._ConstantPadNd",
+    "batchnorm._NormBase",
+    "pixelshuffle.PixelShuffle", "pooling._MaxPoolNd", "pooling.MaxPool2d", "rnn.RNNBase", "sparse.Embedding",
+    "transformer.Transformer", "upsampling.Upsample", "utils._pair", "utils._triple",
+])  # fmt: skip
+def test_where_programs_import_from(backend, path):
+    place, _, name = path.partition(".")
+    module = importlib.import_module(f"{backend}.nn.modules.{place}")
+    assert hasattr(module, name) and getattr(importlib.import_module(f"{backend}.nn.modules"), place) is module
+
+
+def test_tuples_and_prefixes(torch, nn):
+    utils = nn.modules.utils
+    assert utils._pair(3) == (3, 3) and utils._triple([1, 2, 3]) == (1, 2, 3) and utils._ntuple(4)("a") == ("a",)
+    net = nn.Sequential(nn.Linear(2, 2))
+    state = nn.ModuleDict({"module": net}).state_dict()
+    utils.consume_prefix_in_state_dict_if_present(state, "module.")
+    assert list(state) == ["0.weight", "0.bias"] and sorted(state._metadata) == ["", "0"]
+    net.load_state_dict(state)

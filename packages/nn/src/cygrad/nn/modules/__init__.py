@@ -1,6 +1,9 @@
 """The modules of `cygrad.nn`, by theme."""
 
+import sys
+
 from cygrad.nn.functional import LinearCrossEntropyOptions
+from cygrad.nn.modules import batchnorm, conv, margins, padding, utils
 from cygrad.nn.modules.activation import (
     CELU,
     ELU,
@@ -204,6 +207,17 @@ from cygrad.nn.modules.upsampling import (
     UpsamplingBilinear2d,
     UpsamplingNearest2d,
 )
+
+# Where PyTorch has what is elsewhere here: programs import base classes from these.
+for _place, _home in (
+    ("channelshuffle", padding),
+    ("distance", margins),
+    ("fold", conv),
+    ("instancenorm", batchnorm),
+    ("pixelshuffle", padding),
+):
+    sys.modules[f"{__name__}.{_place}"] = globals()[_place] = _home
+del _place, _home
 
 __all__ = [
     "CELU",

@@ -21,7 +21,7 @@ __all__ = [
 ]
 
 
-class _Norm(Module):
+class _NormBase(Module):
     """What both have: running statistics and learnt scale and offset."""
 
     _version = 2
@@ -103,7 +103,7 @@ class _Norm(Module):
         )
 
 
-class _BatchNorm(_Norm):
+class _BatchNorm(_NormBase):
     def __init__(
         self,
         num_features: int,
@@ -191,7 +191,7 @@ class BatchNorm3d(_BatchNorm):
         _check(self, input, (5,))
 
 
-class _InstanceNorm(_Norm):
+class _InstanceNorm(_NormBase):
     def __init__(
         self,
         num_features: int,

@@ -199,7 +199,7 @@ class Conv3d(_Conv):
     _dims = 3
 
 
-class _ConvTranspose(_ConvNd):
+class _ConvTransposeNd(_ConvNd):
     _transposed = True
 
     def __init__(
@@ -274,13 +274,13 @@ class _ConvTranspose(_ConvNd):
         return tuple(more)
 
 
-class ConvTranspose1d(_ConvTranspose):
+class ConvTranspose1d(_ConvTransposeNd):
     """The transposed map of `Conv1d`: shape (N, C, L) or (C, L); see `ConvTranspose2d`."""
 
     _dims = 1
 
 
-class ConvTranspose2d(_ConvTranspose):
+class ConvTranspose2d(_ConvTransposeNd):
     """The transposed map of `Conv2d`, see `cygrad.nn.functional.conv_transpose2d`.
 
     Calls take `output_size` as well: the sizes of the result, where several are possible.
@@ -308,7 +308,7 @@ class ConvTranspose2d(_ConvTranspose):
     _dims = 2
 
 
-class ConvTranspose3d(_ConvTranspose):
+class ConvTranspose3d(_ConvTransposeNd):
     """The transposed map of `Conv3d`: shape (N, C, D, H, W) or (C, D, H, W); see `ConvTranspose2d`."""
 
     _dims = 3

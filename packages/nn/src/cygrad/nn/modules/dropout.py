@@ -9,7 +9,7 @@ from cygrad.nn.modules.module import Module
 __all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout"]
 
 
-class _Dropout(Module):
+class _DropoutNd(Module):
     p: float
     inplace: bool
 
@@ -24,7 +24,7 @@ class _Dropout(Module):
         return f"p={self.p}, inplace={self.inplace}"
 
 
-class Dropout(_Dropout):
+class Dropout(_DropoutNd):
     """Sets elements to 0 at random in training, see `cygrad.nn.functional.dropout`; the identity in evaluation.
 
     Parameters
@@ -44,7 +44,7 @@ class Dropout(_Dropout):
         return F.dropout(input, self.p, self.training, self.inplace)
 
 
-class Dropout1d(_Dropout):
+class Dropout1d(_DropoutNd):
     """`Dropout` of whole channels of sequences, see `cygrad.nn.functional.dropout1d`.
 
     Parameters and errors are those of `Dropout`.
@@ -54,7 +54,7 @@ class Dropout1d(_Dropout):
         return F.dropout1d(input, self.p, self.training, self.inplace)
 
 
-class Dropout2d(_Dropout):
+class Dropout2d(_DropoutNd):
     """`Dropout` of whole channels of images, see `cygrad.nn.functional.dropout2d`.
 
     Parameters and errors are those of `Dropout`.
@@ -64,7 +64,7 @@ class Dropout2d(_Dropout):
         return F.dropout2d(input, self.p, self.training, self.inplace)
 
 
-class Dropout3d(_Dropout):
+class Dropout3d(_DropoutNd):
     """`Dropout` of whole channels of volumes, see `cygrad.nn.functional.dropout3d`.
 
     Parameters and errors are those of `Dropout`.
@@ -74,7 +74,7 @@ class Dropout3d(_Dropout):
         return F.dropout3d(input, self.p, self.training, self.inplace)
 
 
-class AlphaDropout(_Dropout):
+class AlphaDropout(_DropoutNd):
     """Dropout that keeps mean 0 and variance 1, see `cygrad.nn.functional.alpha_dropout`.
 
     Parameters and errors are those of `Dropout`.
@@ -84,7 +84,7 @@ class AlphaDropout(_Dropout):
         return F.alpha_dropout(input, self.p, self.training)
 
 
-class FeatureAlphaDropout(_Dropout):
+class FeatureAlphaDropout(_DropoutNd):
     """`AlphaDropout` of whole channels, see `cygrad.nn.functional.feature_alpha_dropout`.
 
     Parameters and errors are those of `Dropout`.

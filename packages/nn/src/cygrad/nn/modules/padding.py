@@ -52,7 +52,7 @@ def _widths(padding: int | Sequence[int], dims: int) -> tuple[int, ...]:
     return (padding,) * (2 * dims) if isinstance(padding, int) else tuple(padding)
 
 
-class _ConstantPad(_Pad):
+class _ConstantPadNd(_Pad):
     _mode = "constant"
 
     def __init__(self, padding: int | Sequence[int], value: float) -> None:
@@ -66,7 +66,7 @@ class _ConstantPad(_Pad):
         return f"padding={self.padding}, value={self.value}"
 
 
-class _ZeroPad(_ConstantPad):
+class _ZeroPad(_ConstantPadNd):
     def __init__(self, padding: int | Sequence[int]) -> None:
         super().__init__(padding, 0.0)
 
@@ -74,7 +74,7 @@ class _ZeroPad(_ConstantPad):
         return f"{self.padding}"
 
 
-class ConstantPad1d(_ConstantPad):
+class ConstantPad1d(_ConstantPadNd):
     """One value at both ends of sequences, see `cygrad.nn.functional.pad`.
 
     Takes `padding` (one width, or two for each dimension from the last on) and `value`.
@@ -83,7 +83,7 @@ class ConstantPad1d(_ConstantPad):
     _dims = 1
 
 
-class ConstantPad2d(_ConstantPad):
+class ConstantPad2d(_ConstantPadNd):
     """One value at both ends of images, see `cygrad.nn.functional.pad`.
 
     Takes `padding` (one width, or two for each dimension from the last on) and `value`.
@@ -92,7 +92,7 @@ class ConstantPad2d(_ConstantPad):
     _dims = 2
 
 
-class ConstantPad3d(_ConstantPad):
+class ConstantPad3d(_ConstantPadNd):
     """One value at both ends of volumes, see `cygrad.nn.functional.pad`.
 
     Takes `padding` (one width, or two for each dimension from the last on) and `value`.

@@ -35,7 +35,7 @@ __all__ = [
 Sizes = int | Sequence[int]
 
 
-class _MaxPool(Module):
+class _MaxPoolNd(Module):
     _dims: int
 
     def __init__(
@@ -74,13 +74,13 @@ class _MaxPool(Module):
         )
 
 
-class MaxPool1d(_MaxPool):
+class MaxPool1d(_MaxPoolNd):
     """The largest element of each window of sequences; see `MaxPool2d`."""
 
     _dims = 1
 
 
-class MaxPool2d(_MaxPool):
+class MaxPool2d(_MaxPoolNd):
     """The largest element of each window of images, see `cygrad.nn.functional.max_pool2d`.
 
     Parameters
@@ -92,13 +92,13 @@ class MaxPool2d(_MaxPool):
     _dims = 2
 
 
-class MaxPool3d(_MaxPool):
+class MaxPool3d(_MaxPoolNd):
     """The largest element of each window of volumes; see `MaxPool2d`."""
 
     _dims = 3
 
 
-class _MaxUnpool(Module):
+class _MaxUnpoolNd(Module):
     _dims: int
 
     def __init__(self, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0) -> None:
@@ -115,19 +115,19 @@ class _MaxUnpool(Module):
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
-class MaxUnpool1d(_MaxUnpool):
+class MaxUnpool1d(_MaxUnpoolNd):
     """The results of `MaxPool1d` put where they come from; see `MaxUnpool2d`."""
 
     _dims = 1
 
 
-class MaxUnpool2d(_MaxUnpool):
+class MaxUnpool2d(_MaxUnpoolNd):
     """The results of `MaxPool2d` put where they come from, see `cygrad.nn.functional.max_unpool2d`."""
 
     _dims = 2
 
 
-class MaxUnpool3d(_MaxUnpool):
+class MaxUnpool3d(_MaxUnpoolNd):
     """The results of `MaxPool3d` put where they come from; see `MaxUnpool2d`."""
 
     _dims = 3
@@ -207,7 +207,7 @@ class AvgPool3d(AvgPool2d):
     _pool = staticmethod(F.avg_pool3d)
 
 
-class _LPPool(Module):
+class _LPPoolNd(Module):
     _dims: int
 
     def __init__(
@@ -230,25 +230,25 @@ class _LPPool(Module):
         )
 
 
-class LPPool1d(_LPPool):
+class LPPool1d(_LPPoolNd):
     """A norm of each window of sequences; see `LPPool2d`."""
 
     _dims = 1
 
 
-class LPPool2d(_LPPool):
+class LPPool2d(_LPPoolNd):
     """A norm of each window of images, see `cygrad.nn.functional.lp_pool2d`."""
 
     _dims = 2
 
 
-class LPPool3d(_LPPool):
+class LPPool3d(_LPPoolNd):
     """A norm of each window of volumes; see `LPPool2d`."""
 
     _dims = 3
 
 
-class _AdaptiveAvgPool(Module):
+class _AdaptiveAvgPoolNd(Module):
     _dims: int
 
     def __init__(self, output_size: Sizes | Sequence[int | None] | None) -> None:
@@ -263,25 +263,25 @@ class _AdaptiveAvgPool(Module):
         return f"output_size={self.output_size}"
 
 
-class AdaptiveAvgPool1d(_AdaptiveAvgPool):
+class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
     """Means of so many windows of sequences; see `AdaptiveAvgPool2d`."""
 
     _dims = 1
 
 
-class AdaptiveAvgPool2d(_AdaptiveAvgPool):
+class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
     """Means of so many windows of images as the result has places, see `cygrad.nn.functional.adaptive_avg_pool2d`."""
 
     _dims = 2
 
 
-class AdaptiveAvgPool3d(_AdaptiveAvgPool):
+class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
     """Means of so many windows of volumes; see `AdaptiveAvgPool2d`."""
 
     _dims = 3
 
 
-class _AdaptiveMaxPool(Module):
+class _AdaptiveMaxPoolNd(Module):
     _dims: int
 
     def __init__(self, output_size: Sizes | Sequence[int | None] | None, return_indices: bool = False) -> None:
@@ -297,19 +297,19 @@ class _AdaptiveMaxPool(Module):
         return f"output_size={self.output_size}"
 
 
-class AdaptiveMaxPool1d(_AdaptiveMaxPool):
+class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
     """Largest elements of so many windows of sequences; see `AdaptiveAvgPool2d`."""
 
     _dims = 1
 
 
-class AdaptiveMaxPool2d(_AdaptiveMaxPool):
+class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
     """Largest elements of so many windows of images; see `AdaptiveAvgPool2d`."""
 
     _dims = 2
 
 
-class AdaptiveMaxPool3d(_AdaptiveMaxPool):
+class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
     """Largest elements of so many windows of volumes; see `AdaptiveAvgPool2d`."""
 
     _dims = 3
