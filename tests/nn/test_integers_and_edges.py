@@ -148,9 +148,18 @@ def test_embeddings():
         lambda lib, F: F.embedding_bag(lib.tensor([[-1]]), lib.ones(3, 3)),
         lambda lib, F: F.embedding_bag(
             lib.tensor([[0, 1, 2]]), lib.tensor([[1000.0], [0.3], [0.3]]).half(), mode="sum"),
+        lambda lib, F: F.embedding_bag(
+            lib.tensor([1, 2, 0, 1]), whole(lib, 3, 2, dtype="float32"), lib.tensor([0, 3]), mode="sum",
+            per_sample_weights=lib.tensor([1.0, 2.0, 3.0, 4.0])),
         lambda lib, F: F.pdist(lib.ones(3, 0), float("inf")),
     ):
         ours, theirs = both(call)
         assert ours == theirs
     with pytest.raises(NotImplementedError, match="sparse gradients"):
         F.embedding(cygrad.tensor([1]), cygrad.ones(3, 3, requires_grad=True), sparse=True)
+
+
+def test_local_response_norm_of_integers():
+    ours, theirs = both(lambda lib, F: F.local_response_norm(whole(lib, 1, 6, 3), 2, 0.3, 0.5))
+    assert ours[:2] == theirs[:2]
+    assert np.allclose(ours[2], theirs[2])

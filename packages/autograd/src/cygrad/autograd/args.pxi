@@ -358,14 +358,14 @@ cdef list as_tensors(object v, str name, str arg):
     return list(v)
 
 
-cdef object finish(Tensor y, object out):
-    """Hands y over, or writes it to the tensor that the user gave as `out`."""
+cdef int check_out(Tensor y, object out, bint exact) except -1:
+    """Whether y can be written to what the user gave as `out`. exact: they must have the same dtype."""
     cdef Tensor o
-    if out is None:
-        return y
     if not isinstance(out, Tensor):
         raise TypeError(f"argument 'out' must be Tensor, not {kind_of(out)}")
     o = <Tensor>out
+    if exact and o.m.dtype != y.m.dtype:
+        raise RuntimeError(f"Expected out tensor to have dtype {dtype_object(y.m.dtype)}, but got {dtype_object(o.m.dtype)} instead")
     if shows_tangent(y) or shows_tangent(o):
         raise NotImplementedError("forward mode does not go through out=...: one of the arguments has a tangent")
     if recording() and (needs(y) or needs(o)):
@@ -375,37 +375,61 @@ cdef object finish(Tensor y, object out):
         raise RuntimeError(f"result type {dtype_word(y.m.dtype)} can't be cast to the desired output type "
                            f"{dtype_word(o.m.dtype)}")
     if not meta_same_shape(&o.m, &y.m):
+        return check_size(o, &y.m)
+    check_writable(o)
+    return check_history(o, False)
+
+
+cdef Tensor write_out(Tensor y, Tensor o):
+    """Writes y to what `check_out` has seen."""
+    if not meta_same_shape(&o.m, &y.m):
         resize(o, &y.m)
     copy_in(o, y)
     rename_write(o, named_write("a call with out="))
     return o
 
 
+cdef object finish(Tensor y, object out):
+    """Hands y over, or writes it to the tensor that the user gave as `out`."""
+    if out is None:
+        return y
+    check_out(y, out, False)
+    return write_out(y, <Tensor>out)
+
+
 cdef object finish_exact(Tensor y, object out):
     """`finish`, for operations whose `out` must have the dtype of the result."""
-    if isinstance(out, Tensor) and (<Tensor>out).m.dtype != y.m.dtype:
-        raise RuntimeError(f"Expected out tensor to have dtype {dtype_object(y.m.dtype)}, but got "
-                           f"{dtype_object((<Tensor>out).m.dtype)} instead")
-    return finish(y, out)
+    if out is None:
+        return y
+    check_out(y, out, True)
+    return write_out(y, <Tensor>out)
 
 
 def deliver(result, out, bint exact=False):
-    """Writes a result to the tensor that the user gave as `out`; a tuple of results to a tuple of tensors."""
+    """Writes a result to the tensor that the user gave as `out`; a tuple of results to a tuple of tensors: to all or to none."""
     if not isinstance(result, tuple):
         return finish_exact(<Tensor?>result, out) if exact else finish(<Tensor?>result, out)
     if not isinstance(out, (tuple, list)) or len(out) != len(result):
         raise TypeError(f"argument 'out' must be tuple of {len(result)} Tensors, not {kind_of(out)}")
-    written = [finish_exact(<Tensor?>r, o) if exact else finish(<Tensor?>r, o) for r, o in zip(result, out)]
+    for r, o in zip(result, out):
+        check_out(<Tensor?>r, o, exact)
+    written = [write_out(<Tensor>r, <Tensor>o) for r, o in zip(result, out)]
     return type(result)(*written) if hasattr(result, "_fields") else type(out)(written)
 
 
-cdef int resize(Tensor o, const Meta* like) except -1:
-    """Gives an `out` the shape of the result; only an empty one may change (PyTorch warns about others, we refuse)."""
-    cdef Storage s
-    cdef int code = o.m.dtype
+cdef int check_size(Tensor o, const Meta* like) except -1:
+    """Only an empty `out` may get the shape of the result: PyTorch warns about others, we refuse."""
     if o.m.numel:
         raise RuntimeError(f"out has shape {list(shape_tuple(&o.m))}, the result has {list(shape_tuple(like))}: pass "
                            f"one of that shape or an empty one")
+    return 0
+
+
+cdef int resize(Tensor o, const Meta* like) except -1:
+    """Gives an `out` the shape of the result."""
+    cdef Storage s
+    cdef int code = o.m.dtype
+    check_size(o, like)
     s = storage_new(like.numel * ITEMSIZE[code])
     tensor_strip(o)
     meta_dense_like(&o.m, like, code)          # in the result's layout, as PyTorch allocates it

@@ -571,7 +571,7 @@ def innermost_tangent(Tensor t not None):
 
 def differentiated(*tensors):
     """Whether an operation on these is recorded, or carries tangents on: then it must be made of such operations."""
-    return _py.any([records(<Tensor>t) for t in tensors])
+    return _py.any([isinstance(t, Tensor) and records(<Tensor>t) for t in tensors])
 
 
 def _set_forward_limit(int depth):

@@ -153,6 +153,9 @@ def stack_module_state(models):
     """
     if not len(models):
         raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
+    for model in models:
+        if not isinstance(model, Module):
+            raise TypeError(f"stack_module_state: modules are wanted, got {type(model).__name__}")
     if not (all(m.training for m in models) or not any(m.training for m in models)):
         raise RuntimeError("stack_module_state: Expected all models to have the same training/eval mode.")
     if any(type(m) is not type(models[0]) for m in models):

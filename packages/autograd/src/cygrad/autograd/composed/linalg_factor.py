@@ -315,14 +315,16 @@ def method_lu(input: Tensor, pivot: bool = True, get_infos: bool = False) -> tup
 @composed("function", name="lu")
 def function_lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out=None) -> tuple[Tensor, ...]:
     """``(LU, pivots)``, or ``(LU, pivots, info)``; see `linalg.lu_factor`."""
+    if out is not None and not (isinstance(out, (tuple, list)) and all(isinstance(o, Tensor) for o in out)):
+        raise TypeError(f"lu(): argument 'out' must be tuple of Tensors, not {type(out).__name__}")
     result = method_lu(A, pivot, get_infos)
     if out is None:
         return result
-    for o, r in zip(out, result, strict=True):       # PyTorch converts here what it refuses elsewhere
-        if o.shape == r.shape:
-            o.copy_(r)
-        else:
-            deliver(r.contiguous(), o)
+    if len(out) != len(result):
+        raise TypeError(f"lu(): expected tuple of {len(result)} elements but got {len(out)}")
+    # PyTorch converts here what it refuses elsewhere.
+    deliver(tuple(r.to(o.dtype) if o.shape == r.shape else r.contiguous() for o, r in zip(out, result, strict=True)),
+            tuple(out))
     return out
 
 

@@ -362,6 +362,7 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
         return input
     ends = [0] * (2 * (input.dim() - 2)) + [size // 2, (size - 1) // 2]
     squares = cygrad.constant_pad_nd(input * input, tuple(ends), 0)
-    if not (squares.is_floating_point() or squares.is_complex()):
-        squares = squares.to(cygrad.get_default_dtype())
-    return input / (squares.unfold(1, size, 1).mean(-1) * alpha + k) ** beta
+    windows = squares.unfold(1, size, 1)
+    whole = not (squares.is_floating_point() or squares.is_complex())       # whose means are cut, as PyTorch's pools
+    mean = windows.sum(-1) // size if whole else windows.mean(-1)
+    return input / (mean * alpha + k) ** beta

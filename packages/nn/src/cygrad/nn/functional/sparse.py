@@ -245,6 +245,8 @@ def embedding_bag(
         return entitled(_largest(rows, owner, bags), "EmbeddingBagBackward0")
     if rows.dtype in (cygrad.float16, cygrad.bfloat16):
         rows = rows.float()                  # sums of halves are rounded once
+    if factors is not None:
+        rows = rows * factors.unsqueeze(-1)
     sums = cygrad.zeros(bags, weight.shape[1], dtype=rows.dtype).index_add(0, owner, rows)
     if mode == "mean":
         sums = sums / owner.bincount(minlength=bags).clamp_min(1).unsqueeze(-1).to(sums.dtype)
