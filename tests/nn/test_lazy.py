@@ -170,3 +170,16 @@ def test_own_lazy_module(nn, torch):
     assert module(torch.ones(2, 3)).tolist() == [[1.0] * 3] * 2
     assert module.offset.dtype == torch.float64 and list(module.state_dict()) == ["factor", "offset"]
     assert isinstance(module.factor, nn.Parameter) and module.factor.shape == (3,)
+
+
+def test_what_cannot_be_materialized_stays_as_it_was(nn, torch, beyond_pytorch):
+    p = nn.UninitializedParameter()
+    for shape, dtype, error in (((2,), torch.int64, RuntimeError), ((-1,), None, RuntimeError), ("a", None, TypeError)):
+        with pytest.raises(error):
+            p.materialize(shape, dtype=dtype)
+        assert repr(p) == "<UninitializedParameter>"
+        for use in (lambda p: p + 1, lambda p: torch.add(p, 1), lambda p: torch.reshape(p, (0,)), lambda p: p.T):
+            with pytest.raises(ValueError, match="uninitialized parameter"):
+                use(p)
+    p.materialize((2, 3))
+    assert type(p) is nn.Parameter and torch.zeros_like(p).tolist() == [[0] * 3] * 2

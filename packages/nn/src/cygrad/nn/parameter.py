@@ -148,15 +148,20 @@ class UninitializedTensorMixin:
         device, dtype : optional
             By default those that it was made with.
         """
-        data = cygrad.empty(shape, device=device, dtype=self.dtype if dtype is None else dtype)
-        _without_values(self, False)
-        self.data = data
+        self._put_over(cygrad.empty(shape, device=device, dtype=self.dtype if dtype is None else dtype))
         self.__class__ = self.cls_to_become
+
+    def _put_over(self, data: Tensor) -> None:
+        _without_values(self, False)
+        try:
+            self.data = data
+        except Exception:  # a dtype that has no gradients
+            _without_values(self, True)
+            raise
 
     def _become(self, other: Any) -> None:
         """Take over the dtype of another uninitialised tensor."""
-        _without_values(self, False)
-        self.data = cygrad.empty(0, dtype=other.dtype)
+        self._put_over(cygrad.empty(0, dtype=other.dtype))
         _without_values(self, True)
 
     def _converted(self, dtype: Any) -> Any:
