@@ -120,6 +120,8 @@ def fit(
     ------
     FloatingPointError
         The loss is not finite. The weights are those before that step; `cygrad.autograd.find_nan` tells where it began.
+    TypeError
+        `model` is no Module, or `optimizer` no Optimizer.
     ValueError
         An option has no meaning, or a loader gives no batches.
     RuntimeError
@@ -304,7 +306,8 @@ class Run:
 
     def refuse_nan(self, totals: Totals) -> None:
         """A loss that is no number would spoil the weights. A scaler finds infinite gradients itself."""
-        if self.scaler is None and not math.isfinite(totals.sums["loss"]):
+        scaled = self.scaler is not None and self.scaler.is_enabled()
+        if not scaled and not math.isfinite(totals.sums["loss"]):
             raise FloatingPointError(
                 f"fit(): the loss is {totals.sums['loss']} in epoch {len(self.history) + 1}, step {self.steps + 1} of "
                 "the run. The weights are those before this step; autograd.find_nan() tells where such values begin"
