@@ -182,3 +182,61 @@ cdef int uncast() noexcept                                 # no autocast from he
 cdef void restore_mode(int before) noexcept
 cdef object finish(Tensor y, object out)
 cdef object finish_exact(Tensor y, object out)
+
+# For the modules of gradients: what backward functions use of the engine.
+cdef Tensor unpack(Node n, int slot)
+cdef bint wanted(Node n, int k)
+cdef int pass_grad(Node n, int k, Tensor g) except -1
+cdef int edge_sizes(Node n, int k, Dims* d) except -1
+cdef int dims_from(object seq, Dims* d) except -1
+cdef Tensor fused(int kid, int nin, Tensor a, Tensor b, Tensor c, Tensor d, int masks, const double* attr)
+cdef Tensor like_number(double value, Tensor t)
+cdef Tensor zeros_same(Tensor t)
+
+# What formulas of the op table may call beside rows; the generator reads these lines. Defined in formulas*.pxi and slices.pxi.
+cdef double positive_count(const Dims* d, uint64_t mask) noexcept
+cdef Tensor underivable(Tensor g)
+cdef Tensor op_reshape(Tensor x, const Dims* d)
+cdef Tensor sum_to_dims(Tensor g, const Dims* d)
+cdef Tensor op_t(Tensor x)
+cdef Tensor unpermute(Tensor g, const Dims* dims)
+cdef Tensor unsqueeze_backward(Tensor g, int64_t dim)
+cdef Tensor index_select_backward(Tensor g, const Dims* sizes, int64_t dim, Tensor index)
+cdef Tensor gather_backward(Tensor g, const Dims* sizes, int64_t dim, Tensor index)
+cdef Tensor value_select_backward(Tensor g, const Dims* sizes, int64_t dim, Tensor index, bint keepdim)
+cdef Tensor values_at(Tensor t, int64_t dim, Tensor index, bint keepdim)
+cdef Tensor masked_select_backward(Tensor g, const Dims* sizes, Tensor mask)
+cdef Tensor col2im_of(Tensor g, const Dims* geometry, const Dims* shape)
+cdef Tensor conj_of(Tensor x)
+cdef Tensor real_of_tensor(Tensor x)
+cdef Tensor whole_of(Tensor parts)
+cdef Tensor sgn_backward(Tensor g, Tensor x, Tensor y)
+cdef Tensor angle_backward(Tensor g, Tensor x)
+cdef Tensor restore_dims(Tensor g, uint64_t mask, bint keepdim)
+cdef Tensor expand_reduced(Tensor g, const Dims* sizes, uint64_t mask, bint keepdim)
+cdef Tensor sum_keep(Tensor x, int64_t dim)
+cdef Tensor extremum_backward(Tensor g, Tensor x, Tensor y, uint64_t mask, bint keepdim)
+cdef Tensor prod_backward(Tensor g, Tensor x, Tensor y, uint64_t mask, bint keepdim)
+cdef Tensor variance_backward(Tensor g, Tensor x, uint64_t mask, double correction, bint keepdim)
+cdef Tensor std_backward(Tensor g, Tensor x, Tensor y, uint64_t mask, double correction, bint keepdim)
+cdef Tensor norm_backward(Tensor g, Tensor x, Tensor y, double p, uint64_t mask, bint keepdim)
+cdef Tensor cumprod_backward(Tensor g, Tensor x, Tensor y, int64_t dim)
+cdef Tensor logcumsumexp_backward(Tensor g, Tensor x, Tensor y, int64_t dim)
+cdef Tensor recurrence_transposed(Tensor g, Tensor a, int64_t dim, bint reverse)
+cdef Tensor recurrence_factor(Tensor g, Tensor a, Tensor y, int64_t dim, bint reverse)
+cdef Tensor copied_slices_backward(Tensor g, int64_t dim, Tensor index, const Dims* sizes)
+cdef Tensor filled_slices(Tensor g, int64_t dim, Tensor index)
+cdef Tensor take_backward(Tensor g, const Dims* sizes, Tensor index)
+cdef Tensor put_backward(Tensor g, Tensor index, bint accumulate)
+cdef Tensor masked_scatter_backward(Tensor g, Tensor mask, const Dims* sizes)
+cdef Tensor reduced_into(Tensor g, Tensor x, Tensor y, Tensor src, int64_t dim, Tensor index, str reduce, bint include_self,
+                         bint slices)
+cdef Tensor reduced_from(Tensor g, Tensor x, Tensor y, Tensor src, int64_t dim, Tensor index, str reduce, bint include_self,
+                         bint slices)
+cdef Tensor padded(Tensor t, const Dims* pad)
+cdef Tensor unpadded(Tensor g, const Dims* pad)
+cdef Tensor select_backward(Tensor g, const Dims* sizes, int64_t dim, int64_t index)
+cdef Tensor slice_backward(Tensor g, const Dims* sizes, int64_t dim, int64_t start, int64_t stop, int64_t step)
+cdef Tensor narrow_backward(Tensor g, const Dims* sizes, int64_t dim, int64_t start, int64_t length)
+cdef Tensor diagonal_backward(Tensor g, const Dims* sizes, int64_t offset, int64_t dim1, int64_t dim2)
+cdef Tensor unfold_backward(Tensor g, const Dims* sizes, int64_t dim, int64_t size, int64_t step)

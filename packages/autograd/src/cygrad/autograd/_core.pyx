@@ -1,6 +1,6 @@
 # cygrad.autograd._core: the single translation unit of the engine, so that cdef calls inline. Includes its parts in order:
 # each names what it is and what it may rely on. Generated from the op table: ops.pxi. Public forms of the table's rows
-# are in _forms.
+# are in _forms, their gradients in _gradients_pointwise and _gradients_others.
 # distutils: language = c
 cimport cython
 import sys as _sys
@@ -59,7 +59,8 @@ include "opcall.pxi"      # running and recording pointwise operations
 include "numbers.pxi"     # Python numbers as operands
 include "view.pxi"        # views, and in-place writes through them
 include "batch.pxi"       # tensors of vmap: one example that stands for a batch
-include "ops.pxi"         # generated: op ids, op_NAME functions, backward functions, the OpInfo table
+include "op_ids.pxi"      # generated: op ids
+include "ops.pxi"         # generated: op_NAME functions
 include "autocast.pxi"    # operations that compute in other dtypes
 include "table.pxi"       # filled from what the op table says
 from cygrad.storage import dispatch as _dispatch

@@ -404,6 +404,35 @@ cdef int save(Node n, int slot, Tensor t) except -1:
     return 0
 
 
+cdef inline bint reads_slot(int op, int slot) noexcept:
+    """Whether some gradient of the row reads what is saved in this slot."""
+    cdef const uint8_t* saves = OPS[op].saves
+    return (saves[0] | saves[1] | saves[2] | saves[3]) >> slot & 1
+
+
+cdef int keep(Node n, Tensor a, Tensor b, Tensor c, Tensor y) except -1:
+    """Saves what the gradients of inputs with edges read, of the inputs and the output: for rows that are no loops."""
+    cdef const uint8_t* saves = n.op.saves
+    cdef int reads = 0
+    if n.e0 is not None:
+        reads = saves[0]
+    if n.e1 is not None:
+        reads |= saves[1]
+    if n.e2 is not None:
+        reads |= saves[2]
+    if n.e3 is not None:
+        reads |= saves[3]
+    if reads & 1:
+        save(n, 0, a)
+    if reads & 2:
+        save(n, 1, b)
+    if reads & 4:
+        save(n, 2, c)
+    if reads & 8:
+        save(n, SLOT_OUT, alias_of(y))
+    return 0
+
+
 cdef Tensor unpack(Node n, int slot):
     """The tensor kept in a slot; RuntimeError when it was freed or changed since."""
     cdef Tensor t = n.s0 if slot == 0 else n.s1 if slot == 1 else n.s2 if slot == 2 else n.s3

@@ -1,6 +1,6 @@
-"""Public forms of the op table's rows, and further names of operations, made at import."""
+"""Gradients and public forms of the op table's rows, and further names of operations: given to the engine at import."""
 
-from . import _core, _forms
+from . import _core, _forms, _gradients_others, _gradients_pointwise
 from ._core import Tensor, add_methods
 
 ALIASES = {}  # module of cygrad -> further name there -> function
@@ -23,5 +23,7 @@ def add_aliases():
     add_methods(methods)
 
 
+for module in (_gradients_pointwise, _gradients_others):
+    _core.add_saved_fields(module.install())
 _forms.install()
 add_aliases()

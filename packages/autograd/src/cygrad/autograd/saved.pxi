@@ -232,7 +232,13 @@ def increment_version(tensor):
 
 # ---- what a node keeps, by name: node._saved_self, node._saved_dim, node._raw_saved_self
 
-cdef dict saved_fields = {}      # row name -> ((name, field), ...), read from SAVED_FIELDS when first asked for
+cdef dict saved_fields = {}      # row name -> ((name, field), ...), read from saved_texts when first asked for
+cdef list saved_texts = []       # what the modules of gradients say of their rows
+
+
+def add_saved_fields(str text):
+    """What nodes of some rows keep, as the op generator prints it."""
+    saved_texts.append(text)
 
 
 cdef tuple fields_of(Node n):
@@ -240,7 +246,7 @@ cdef tuple fields_of(Node n):
     type: d float, i int, b bool, t dtype, m a set of dimensions, a one dimension."""
     cdef int id = n.op.id
     if not saved_fields:
-        for line in SAVED_FIELDS.split(";"):
+        for line in ";".join(saved_texts).split(";"):
             row, _, fields = line.partition(":")
             saved_fields[row] = tuple([tuple(f.split("=")) for f in fields.split(",")])
     return saved_fields.get(ROW_NAMES[id - 1], ()) if 0 < id <= len(ROW_NAMES) else ()

@@ -4,7 +4,6 @@ cdef extern from "rows_table.h":
     ctypedef struct RowFacts "struct row_facts":
         const char* name
         int kernel               # the id of the loops, or -1
-        uint8_t saves[4]
         uint8_t kinds, out_bool, out_real, guard, alike, rowmajor
     const RowFacts* row_facts
 
@@ -24,7 +23,6 @@ cdef int fill_table() except -1:
         o.row = &NO_KERNELS[0]
         if facts.kernel >= 0:
             o.row = <Loop*>dispatch.kernel_row(facts.kernel)
-        memcpy(o.saves, facts.saves, sizeof(o.saves))
         o.kinds = facts.kinds
         o.out_bool = facts.out_bool
         o.out_real = facts.out_real

@@ -10,7 +10,7 @@ def shown(name):
     from .autograd import show_autograd
 
     source = TABLE.parents[4] / "autograd" / "src" / "cygrad" / "autograd"  # absent where storage is installed alone
-    parts = [show(name), show_autograd(name, source if (source / "formulas.pxi").is_file() else None)]
+    parts = [show(name), show_autograd(name, source if (source / "_core.pxd").is_file() else None)]
     return "\n".join(part for part in parts if part)
 
 

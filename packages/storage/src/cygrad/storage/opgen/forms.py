@@ -108,8 +108,9 @@ def forms_text(rows):
 
 
 def call_functions(row):
-    """(member of OpInfo, text): functions through which the forms of a row that is no loop call it."""
-    if row.kind == "pointwise" or not modes(row):
+    """(member of OpInfo, text): functions through which forms and gradients call a row that is no loop."""
+    called = row.kind in ("kernel", "into", "view") and not any(p.type == "tensors" for p in row.params)
+    if row.kind == "pointwise" or not (called or modes(row)):
         return []
     args = []
     for i, p in enumerate(row.params):
@@ -117,7 +118,7 @@ def call_functions(row):
         if p.type in ("str", "scalar"):
             args[-1] = f"<{'str' if p.type == 'str' else 'object'}>{args[-1]}"
     members = {"FUNCTION": "op", "METHOD": "op", "IN_PLACE": "in"}
-    prefixes = dict.fromkeys(members[mode] for mode, _ in modes(row))
+    prefixes = dict.fromkeys([*["op"] * called, *(members[mode] for mode, _ in modes(row))])
     text = "cdef object {0}_call_{1}(const Arg* v):\n    return {0}_{1}({2})\n"
     return [("call" if prefix == "op" else "write", text.format(prefix, row.name, ", ".join(args)))
             for prefix in prefixes]

@@ -7,6 +7,7 @@ C.
 """
 import ast
 import re
+from pathlib import Path
 
 from .scalar import constant
 
@@ -21,10 +22,11 @@ COMPARES = {ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: 
 SYMBOLS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 
 
-def helper_signatures(source):
-    """Name -> argument types of the functions in formulas.pxi that formulas may call; read from their cdef lines."""
+def helper_signatures(source_dir):
+    """Name -> argument types of autograd's functions that formulas may call; read from their lines in _core.pxd."""
     found = {}
-    for kind, name, args in re.findall(r"^cdef (?:inline )?(Tensor|double) (\w+)\(([^)]*)\)", source, re.M):
+    declared = (Path(source_dir) / "_core.pxd").read_text()
+    for kind, name, args in re.findall(r"^cdef (Tensor|double) (\w+)\(([^)]*)\)", declared, re.M):
         types = [C_TYPES.get(" ".join(a.split()[:-1])) for a in args.split(",")]
         if None not in types:
             found[name] = ("T" if kind == "Tensor" else "D", types)
