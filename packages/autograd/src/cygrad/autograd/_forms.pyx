@@ -159,6 +159,24 @@ cdef inline bint convert_usual(Param* p, PyObject* v, int ndim, Arg* a) noexcept
     return (kind == KIND_FLOAT or kind == KIND_NUMBER) and is_float(v)
 
 
+cdef inline bint convert_all(Form* f, int first, PyObject** args, Py_ssize_t n, int count, int ndim, Arg* a) noexcept:
+    """Fills `a` but for its first where all is what is given most of the time, and nothing by name; else returns False."""
+    cdef int i
+    cdef Param* p
+    for i in range(1, count):
+        p = &f.params[i]
+        if i < first + n:
+            if not convert_usual(p, args[i - first], ndim, &a[i]):
+                return False
+        elif p.ready == 1:
+            a[i].i = p.bits
+        elif p.ready == 2:
+            a[i].m = every(ndim)
+        else:
+            return False
+    return True
+
+
 cdef object convert(Form* f, int mode, int i, object v, Tensor x, Arg* a, Dims* d):
     """Fills `a` from any value for parameter i; returns the object that it holds, where that is one, else None. x: the first input."""
     cdef Param* p = &f.params[i]
@@ -208,7 +226,34 @@ cdef int dtype_of_out(Form* f, PyObject** v, Arg* a) except -1:
 # ---- calls -----------------------------------------------------------------------------------------------------------
 
 cdef object run_form(Form* f, int mode, PyObject* self, PyObject** args, Py_ssize_t n, PyObject* names):
-    """A call of one form."""
+    """A call of one form; what is called most of the time goes past `bind` and `convert`."""
+    cdef Arg a[MOST_PARAMS]
+    cdef int first = mode != FUNCTION, i
+    cdef PyObject* x
+    if names != NULL or n + first == 0 or n + first > f.positional or f.flags & FACTORS:
+        return run_any(f, mode, self, args, n, names)
+    x = self if first else args[0]
+    if not of_type(x, <PyTypeObject*>Tensor):
+        return run_any(f, mode, self, args, n, names)
+    if f.quick and n + first == f.quick:
+        return run_quick(f, mode, <Tensor>x, args[n - 1] if f.quick == 2 else NULL)
+    a[0].o = x
+    if not convert_all(f, first, args, n, f.count - f.out - (f.alpha != 0), (<Tensor>x).m.ndim, a):
+        return run_any(f, mode, self, args, n, names)
+    if f.flags & POINTWISE:
+        made = run_loop(f, mode, f.count - f.out - (f.alpha != 0), NULL, a)
+    else:
+        made = OPS[f.op].write(a) if mode == IN_PLACE else OPS[f.op].call(a)
+    if mode == IN_PLACE:
+        return made
+    i = f.overload - first
+    if f.overload >= 0:
+        numbered(<Tensor>made, i < n and (is_tensor(f.params[f.overload].kind) or args[i] != <PyObject*>None))
+    return named_results(<str>f.name, made) if f.flags & NAMED else made
+
+
+cdef object run_any(Form* f, int mode, PyObject* self, PyObject** args, Py_ssize_t n, PyObject* names):
+    """A call of one form, of any kind."""
     cdef PyObject* v[MOST_PARAMS]
     cdef Arg a[MOST_PARAMS]
     cdef Dims d[2]                    # lists of ints
@@ -217,10 +262,6 @@ cdef object run_form(Form* f, int mode, PyObject* self, PyObject** args, Py_ssiz
     cdef Tensor x
     cdef object held = None           # what conversions made, as (earlier, last)
     cdef int i, count = f.count - f.out - (f.alpha != 0)
-    if names == NULL and f.quick and n + (mode != FUNCTION) == f.quick:
-        x = <Tensor>(args[0] if mode == FUNCTION else self)
-        if of_type(<PyObject*>x, <PyTypeObject*>Tensor):
-            return run_quick(f, mode, x, args[n - 1] if f.quick == 2 else NULL)
     bind(f, mode, self, args, n, names, v)
     x = <Tensor>v[0] if v[0] != NULL and of_type(v[0], <PyTypeObject*>Tensor) else first_input(f, mode, v)
     a[0].o = <PyObject*>x
@@ -304,7 +345,7 @@ cdef object run_quick(Form* f, int mode, Tensor x, PyObject* second):
 
 
 cdef object run_loop(Form* f, int mode, int count, PyObject** v, Arg* a):
-    """A pointwise row: tensors apart from scalar arguments, and `alpha`."""
+    """A pointwise row: tensors apart from scalar arguments, and `alpha`. v: NULL where nothing was given by name."""
     cdef double attr[2]
     cdef Tensor x = <Tensor>a[0].o, b = None, c = None, target = x if mode == IN_PLACE else None
     cdef int i, inputs = 1, attrs = 0, op = f.op
@@ -318,7 +359,7 @@ cdef object run_loop(Form* f, int mode, int count, PyObject** v, Arg* a):
         else:
             c = <Tensor>a[i].o
             inputs = 3
-    if f.alpha and differs_from_one(<object>v[count]):
+    if f.alpha and v != NULL and differs_from_one(<object>v[count]):
         return with_alpha(op, f.alpha, x, b, <object>v[count], name_of(f, mode), target)
     if target is None and not attrs and inputs < 3:
         return unary(op, x) if inputs == 1 else binary(op, x, b)

@@ -231,6 +231,10 @@ cdef Tensor as_single(object v, Tensor beside, int op, str name, str arg):
         if isinstance(v, complex) and category(beside.m.dtype) != KIND_COMPLEX and name.startswith("index_fill"):
             raise RuntimeError(f"{name}(): Converting complex Scalar to non-complex type is not supported, got {v} for "
                                f"{dtype_object(beside.m.dtype)}")
+        if PyFloat_CheckExact(v) and (beside.m.dtype == FLOAT64 or (beside.m.dtype == FLOAT32 and not 3e38 < abs(<double>v) < INFINITY)):
+            t = scalar_tensor(v, beside.m.dtype)
+            t.flags &= ~WRAPPED
+            return t
         return full((), v, dtype=dtype_object(beside.m.dtype))
     t = <Tensor>v
     if t.m.ndim:
@@ -340,7 +344,7 @@ cdef Tensor with_alpha(int op, int scaled, Tensor a, Tensor b, object alpha, str
     attr[1] = 0
     if plain_factor(alpha, code):
         attr[0] = alpha
-        return pointwise(scaled, 2, a, b, None, attr, target)
+        return binary_with(scaled, a, b, attr) if target is None else pointwise(scaled, 2, a, b, None, attr, target)
     alpha = scale_of(alpha, code, name, "alpha")
     if not is_double(alpha):
         return pointwise(op, 2, a, times(b, alpha, code), None, NULL, target)

@@ -109,7 +109,7 @@ cdef inline void run_flat(Loop f, Meta** ms, int n, const double* attr) noexcept
     iter_run_gil(&it, f, attr)
 
 
-cdef inline void run_two(Loop f, Meta* y, Meta* a, Meta* b) noexcept:
+cdef inline void run_two(Loop f, Meta* y, Meta* a, Meta* b, const double* attr) noexcept:
     """run_flat for two inputs, the case whose cost is felt."""
     cdef char* p[3]
     cdef int64_t st[3]
@@ -119,7 +119,7 @@ cdef inline void run_two(Loop f, Meta* y, Meta* a, Meta* b) noexcept:
         ms[0] = y
         ms[1] = a
         ms[2] = b
-        run_flat(f, ms, 3, NULL)
+        run_flat(f, ms, 3, attr)
         return
     p[0] = y.data
     p[1] = a.data
@@ -128,7 +128,7 @@ cdef inline void run_two(Loop f, Meta* y, Meta* a, Meta* b) noexcept:
     st[1] = ITEMSIZE[a.dtype] if a.numel == n else 0
     st[2] = ITEMSIZE[b.dtype] if b.numel == n else 0
     if n:
-        f(p, st, n, NULL)
+        f(p, st, n, attr)
 
 
 cdef inline int result_dtype(const OpInfo* o, int code) noexcept:
@@ -141,7 +141,6 @@ cdef inline Tensor unary(int op, Tensor x):
     cdef Loop f
     cdef Meta* ms[2]
     cdef Tensor y
-    cdef Node n
     if x.m.flags & CONTIGUOUS and not cyg_mode & ~MODE_QUICK:
         f = o.row[x.m.dtype]
         if f != NULL:
@@ -162,6 +161,11 @@ cdef inline bint guarded(const OpInfo* o, Tensor a, Tensor b) noexcept:
 
 
 cdef inline Tensor binary(int op, Tensor a, Tensor b):
+    return binary_with(op, a, b, NULL)
+
+
+cdef inline Tensor binary_with(int op, Tensor a, Tensor b, const double* attr):
+    """attr: scalar arguments, or NULL."""
     cdef const OpInfo* o = &OPS[op]
     cdef Loop f
     cdef Meta* shape
@@ -172,19 +176,15 @@ cdef inline Tensor binary(int op, Tensor a, Tensor b):
         elif a.m.ndim == 0 and a.m.flags & CONTIGUOUS and plain(&b.m):
             shape = &b.m
         else:
-            return pointwise(op, 2, a, b, None, NULL, None)
+            return pointwise(op, 2, a, b, None, attr, None)
         f = o.row[a.m.dtype]
         if f != NULL and not (o.guard and guarded(o, a, b)):
             y = empty_rowmajor(shape, result_dtype(o, a.m.dtype))
-            run_two(f, &y.m, &a.m, &b.m)
+            run_two(f, &y.m, &a.m, &b.m, attr)
             if records(a) or records(b):
-                record(o, y, a, b, None, NULL, 0)
+                record(o, y, a, b, None, attr, 0)
             return y
-    return pointwise(op, 2, a, b, None, NULL, None)
-
-
-cdef inline Tensor ternary(int op, Tensor a, Tensor b, Tensor c, const double* attr):
-    return pointwise(op, 3, a, b, c, attr, None)
+    return pointwise(op, 2, a, b, None, attr, None)
 
 
 cdef inline bint rounds_twice(int op, Tensor a, Tensor b) noexcept:
