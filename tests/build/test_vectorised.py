@@ -29,11 +29,13 @@ POWERS = {(name, t) for name in ("pow", "pow_g_a", "round_decimals") for t in ("
 REMAINDERS = {(name, "f64") for name in ("floor_divide", "remainder", "fmod")}
 # SSE2 has no short way from a comparison of doubles to a byte
 BYTES = {(k.name, "f64") for k in kernels(load()) if k.truth}
+BUILT = [isa for isa in WIDE if importlib.util.find_spec(dispatch.module_name("pointwise", isa))]
 FUSED = [name for name in dispatch.isas_available() if name != "base"]
 EVERY = [(k.name, t.name) for k in kernels(load()) if not k.row.rare for t in k.types]
 LOOPS = [(name, t) for name, t in EVERY if t in ("f32", "f64")]
 
 pytestmark = [
+    pytest.mark.skipif(BUILT == ["base"], reason="CYGRAD_QUICK_BUILD=1 hardly optimises"),
     pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="the register names are those of x86-64"),
     pytest.mark.skipif(shutil.which("objdump") is None, reason="needs objdump"),
     pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs the load address of a module"),
