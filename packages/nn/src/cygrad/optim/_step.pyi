@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from typing import Any
 
 from cygrad import Tensor
@@ -23,4 +24,15 @@ def adam(
     decoupled: bool,
     amsgrad: bool,
     maximize: bool,
+) -> None: ...
+
+KINDS: tuple[str, ...]
+
+def step(
+    kind: int,
+    params: list[Tensor],
+    state: dict[Any, dict[str, Any]],
+    make: Callable[..., Any],
+    names: tuple[str, ...],
+    options: dict[str, Any],
 ) -> None: ...

@@ -4,9 +4,10 @@ An operation belongs here if it needs no loop over elements of its own and is no
 table has ``tensor = "..."``. `composed` declares it once, with all places where users find it.
 """
 
+from collections.abc import Callable
 from functools import wraps
 from types import FunctionType
-from typing import get_args
+from typing import TypeVar, get_args
 
 from .. import _core
 from .._core import RETURNS, Tensor, _autocasts, _uncast_call, add_methods, deliver, named_results, own
@@ -16,8 +17,10 @@ from ..rows import ALIASES
 # place -> name -> function; "function" is cygrad itself, "method" the class Tensor, all others are modules of cygrad
 PLACES = {}
 
+F = TypeVar("F", bound=Callable)
 
-def composed(places, name=None, returns=None):
+
+def composed(places: str, name: str | None = None, returns: str | None = None) -> Callable[[F], F]:
     """Declare an operation.
 
     Parameters

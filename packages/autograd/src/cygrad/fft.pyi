@@ -1,0 +1,23 @@
+# The names of cygrad.fft, each with the type of the function that it is.
+from .autograd.composed.fft import fft as fft
+from .autograd.composed.fft import fft2 as fft2
+from .autograd.composed.fft import fftn as fftn
+from .autograd.composed.fft import hfft as hfft
+from .autograd.composed.fft import hfft2 as hfft2
+from .autograd.composed.fft import hfftn as hfftn
+from .autograd.composed.fft import ifft as ifft
+from .autograd.composed.fft import ifft2 as ifft2
+from .autograd.composed.fft import ifftn as ifftn
+from .autograd.composed.fft import ihfft as ihfft
+from .autograd.composed.fft import ihfft2 as ihfft2
+from .autograd.composed.fft import ihfftn as ihfftn
+from .autograd.composed.fft import irfft as irfft
+from .autograd.composed.fft import irfft2 as irfft2
+from .autograd.composed.fft import irfftn as irfftn
+from .autograd.composed.fft import rfft as rfft
+from .autograd.composed.fft import rfft2 as rfft2
+from .autograd.composed.fft import rfftn as rfftn
+from .autograd.composed.frequencies import fftfreq as fftfreq
+from .autograd.composed.frequencies import fftshift as fftshift
+from .autograd.composed.frequencies import ifftshift as ifftshift
+from .autograd.composed.frequencies import rfftfreq as rfftfreq
