@@ -24,5 +24,5 @@ def test_what_is_there_is_listed():
     assert {"gradcheck", "graph", "show_storage", "storage_picture"} <= set(dir(cygrad.tools))
     for name in cygrad.tools.__all__:
         assert getattr(cygrad.tools, name) is not None
-    with pytest.raises(AttributeError, match="no attribute 'profiler'"):
-        cygrad.tools.profiler  # noqa: B018
+    with pytest.raises(AttributeError, match="no attribute 'debugger'"):
+        cygrad.tools.debugger  # noqa: B018
