@@ -457,7 +457,7 @@ def test_a_batch_that_cannot_be_unpickled(data, beyond_pytorch):
     assert list(steps) == [2, 3]
 
 
-def test_an_error_while_initialising(data, numbers, stream):
+def test_an_error_while_initialising(data, numbers, stream, beyond_pytorch):
     def init(number):
         raise ValueError("no worker")
 
@@ -656,7 +656,7 @@ def test_a_program_that_is_killed(backend, tmp_path, sleep):
     assert gone(result.stdout.split())
 
 
-def test_ctrl_c(backend, tmp_path):
+def test_ctrl_c(backend, tmp_path, beyond_pytorch):
     """The keys reach every process of the program; it ends at once, and says what it always says."""
     path = tmp_path / "program.py"
     path.write_text(program(backend, live("list(steps)", sleep=60)))
@@ -673,7 +673,7 @@ def test_ctrl_c(backend, tmp_path):
     assert gone(pids) and time.monotonic() - start < 15
 
 
-def test_an_interrupted_main_process_alone(backend, tmp_path):
+def test_an_interrupted_main_process_alone(backend, tmp_path, beyond_pytorch):
     """Without workers being told: they are ended all the same, though they hang."""
     code = live(
         "import threading\n"

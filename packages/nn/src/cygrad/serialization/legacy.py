@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import pickletools
 import struct
 from collections.abc import Callable
 from typing import IO, Any
@@ -28,6 +27,8 @@ def is_legacy(file: IO[bytes]) -> bool:
 
 
 def _next_pickle(file: IO[bytes]) -> bytes:
+    import pickletools
+
     start = file.tell()
     try:
         for _ in pickletools.genops(file):
