@@ -55,8 +55,10 @@ def __getattr__(name):
         from importlib import import_module
 
         return import_module(".tools.onnx", __name__)
-    if name in ("load", "save"):
-        return getattr(__getattr__("serialization"), name)
+    if name in _later.ELSEWHERE:
+        from operator import attrgetter
+
+        return attrgetter(f"{_later.ELSEWHERE[name]}.{name}")(_sys.modules[__name__])
     if name in _later.FROM_SETTINGS:
         return getattr(__getattr__("settings"), name)
     if name in _later.FROM_TYPES:
@@ -72,12 +74,6 @@ def __getattr__(name):
 
         __getattr__("nn")               # or the error that says how to install it
         return getattr(import_module(".nn.toplevel", __name__), name)
-    if name == "OutOfMemoryError":
-        return __getattr__("cuda").OutOfMemoryError
-    if name == "vmap":
-        from .func import vmap
-
-        return vmap
     if name == "__version__":
         from importlib.metadata import version
 

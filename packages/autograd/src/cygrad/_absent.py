@@ -27,9 +27,7 @@ _REASONS = {
     ),
     ONE_PROCESS: "distributed nn.parallel nn.DataParallel futures fork wait",
     ONLY_CPU: "mtia Stream Event cuda.Stream cuda.Event",
-    NO_SYMBOLS: (
-        "fx SymInt SymFloat SymBool sym_int sym_float sym_max sym_min sym_not sym_sqrt sym_sum sym_ite cond while_loop"
-    ),
+    NO_SYMBOLS: "fx SymInt SymFloat SymBool cond while_loop",
 }
 
 ABSENT = {name: reason for reason, names in _REASONS.items() for name in names.split()} | {
@@ -68,9 +66,24 @@ for _name in ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnu
     "float4_e2m1fn_x2"):
     ABSENT[_name] = "8-bit floating point is not here; float16 and bfloat16 are the shortest"
 
+for _name in ("Bool", "Byte", "Char", "Short", "Int", "Long", "Half", "BFloat16", "Float", "Double", "ComplexFloat",
+              "ComplexDouble"):
+    ABSENT[f"{_name}Storage"] = "x.storage() is a TypedStorage of any dtype, x.untyped_storage() counts bytes"
+
+# Families of names at the top.
+PREFIXES = {
+    "quantized_": NO_QUANTIZED, "fbgemm_": NO_QUANTIZED, "QInt": NO_QUANTIZED, "QUInt": NO_QUANTIZED,
+    "q_per_channel_": NO_QUANTIZED, "cudnn_": ONLY_CPU, "miopen_": ONLY_CPU,
+    "mkldnn_": "use the function without mkldnn_",
+    "sym_": NO_SYMBOLS, "Script": NO_COMPILER,
+}  # fmt: skip
+
 
 def why(path):
     """The sentence about a name such as ``"nn.DataParallel"``, or ``""`` if there is none."""
+    for prefix, reason in PREFIXES.items():
+        if path.startswith(prefix):
+            return f"cygrad.{path} does not exist: {reason}"
     while path:
         if path in ABSENT:
             return f"cygrad.{path} does not exist: {ABSENT[path]}"

@@ -5,6 +5,12 @@ MODULES = frozenset((
     "multiprocessing", "return_types", "settings", "signal", "special", "tensortypes", "testing", "version",
     "xpu"))
 
+# Names of the top that stand in a module -> the module.
+ELSEWHERE = {
+    "GradScaler": "amp", "OutOfMemoryError": "cuda", "load": "serialization", "save": "serialization",
+    "to_dlpack": "utils.dlpack", "vmap": "func",
+}  # fmt: skip
+
 # Functions of nn that PyTorch has at its top too.
 FROM_NN = frozenset((
     "adaptive_avg_pool1d", "adaptive_max_pool1d", "alpha_dropout", "alpha_dropout_", "avg_pool1d", "batch_norm",
