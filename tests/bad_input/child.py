@@ -172,7 +172,7 @@ def state(t):
 
 def outside(t):
     """Whether some element lies outside the tensor's memory."""
-    if not t.numel():
+    if hasattr(t, "materialize") or not t.numel():          # parameters without values have no size to ask for
         return False
     last = t.storage_offset() + sum((n - 1) * s for n, s in zip(t.shape, t.stride(), strict=True))
     return t.storage_offset() < 0 or (last + 1) * t.element_size() > t.untyped_storage().nbytes()

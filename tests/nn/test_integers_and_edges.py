@@ -163,3 +163,37 @@ def test_local_response_norm_of_integers():
     ours, theirs = both(lambda lib, F: F.local_response_norm(whole(lib, 1, 6, 3), 2, 0.3, 0.5))
     assert ours[:2] == theirs[:2]
     assert np.allclose(ours[2], theirs[2])
+
+
+@pytest.mark.parametrize("call", [
+    lambda x: F.batch_norm(cygrad.ones(2, 3), x, None),
+    lambda x: F.layer_norm(cygrad.ones(2, 3), (3,), None, x),
+    lambda x: F.group_norm(cygrad.ones(2, 4, 2), 2, x),
+    lambda x: F.instance_norm(cygrad.ones(2, 4, 2), weight=x),
+    lambda x: F.rms_norm(cygrad.ones(2, 3), (3,), x),
+    lambda x: F.normalize(x),
+    lambda x: F.pad(x, (1, 1), "reflect"),
+    lambda x: F.bilinear(cygrad.ones(2, 3), cygrad.ones(2, 3), cygrad.ones(1, 3, 3), x),
+    lambda x: F.binary_cross_entropy(cygrad.ones(2), cygrad.ones(2), x),
+    lambda x: F.margin_ranking_loss(cygrad.ones(2), cygrad.ones(2), x),
+    lambda x: F.hinge_embedding_loss(x, cygrad.ones(2)),
+    lambda x: F.multi_margin_loss(cygrad.ones(2, 3), x),
+    lambda x: F.multilabel_margin_loss(cygrad.ones(2, 3), x),
+    lambda x: F.cosine_embedding_loss(cygrad.ones(2), cygrad.ones(2), x),
+    lambda x: F.triplet_margin_loss(cygrad.ones(2), x, cygrad.ones(2)),
+    lambda x: F.embedding_bag(cygrad.tensor([[0]]), cygrad.ones(2, 2), mode="sum", per_sample_weights=x),
+    lambda x: F.affine_grid(x, (1, 1, 2, 2)),
+    lambda x: cygrad.nn.TransformerEncoder(x, 2**31),
+])
+def test_what_is_no_tensor_is_named(call):
+    for wrong in (1, [1.0], "x", object()):
+        with pytest.raises(TypeError):
+            call(wrong)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_halves_are_rounded_after_the_bias(dtype):
+    x, w, b = (cygrad.tensor(v, dtype=getattr(cygrad, dtype)) for v in ([[[3.0, 5.0]]], [[[1.1, 0.7]]], [-6.75]))
+    for function in (F.conv1d, F.conv_transpose1d):
+        exact = function(x.double(), w.double(), b.double())
+        assert function(x, w, b).tolist() == exact.to(x.dtype).tolist()

@@ -10,7 +10,7 @@ from cygrad import Tensor
 from cygrad.autograd import Function
 from cygrad.autograd._core import entitled
 from cygrad.autograd.autocasting import autocasts
-from cygrad.nn.functional.checks import require_tensor
+from cygrad.nn.functional.checks import allow_tensors, require_tensor
 from cygrad.nn.functional.dropouts import dropout
 from cygrad.nn.functional.products import linear
 
@@ -273,6 +273,10 @@ def multi_head_attention_forward(
     AssertionError, RuntimeError
         If shapes do not go together.
     """
+    weights = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else (in_proj_weight,)
+    _check_tensors((query, key, value, *weights, out_proj_weight), in_proj_bias=in_proj_bias, bias_k=bias_k,
+                   bias_v=bias_v, out_proj_bias=out_proj_bias, key_padding_mask=key_padding_mask, attn_mask=attn_mask,
+                   static_k=static_k, static_v=static_v)
     batched = _check_heads(query, key, value, embed_dim_to_check, num_heads, key_padding_mask, attn_mask)
     if is_causal and attn_mask is None:
         raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
@@ -357,6 +361,12 @@ def _attend(
         attended = scaled_dot_product_attention(q, k, v, mask, chance)
     output = linear(attended.transpose(0, 1).reshape(length * batch, embed), weight, bias).view(length, batch, -1)
     return output if batched else output.squeeze(1), shown
+
+
+def _check_tensors(wanted: tuple[Any, ...], **allowed: Any) -> None:
+    for x in wanted:
+        require_tensor("multi_head_attention_forward", "query, key, value or a weight of them", x)
+    allow_tensors("multi_head_attention_forward", **allowed)
 
 
 def _check_heads(

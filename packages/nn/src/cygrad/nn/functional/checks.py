@@ -44,6 +44,18 @@ def tensors_of(function: str, argument: str, values: Any) -> list[Tensor]:
     return found
 
 
+def require_tensors(function: str, **values: Any) -> None:
+    for argument, value in values.items():
+        require_tensor(function, argument, value)
+
+
+def allow_tensors(function: str, **values: Any) -> None:
+    """Arguments that are tensors, or None where they are left out."""
+    for argument, value in values.items():
+        if value is not None:
+            require_tensor(function, argument, value)
+
+
 def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
     """The reduction that the arguments ask for; the two flags are PyTorch's old way to say it."""
     if size_average is not None or reduce is not None:

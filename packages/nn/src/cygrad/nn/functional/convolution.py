@@ -79,10 +79,17 @@ def _by_parts(run: Callable[..., Tensor], x: Tensor, weight: Tensor, *numbers: t
     return cygrad.complex(real, run(x.real, weight.imag, *numbers) + run(x.imag, weight.real, *numbers))
 
 
+def _widened(x: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Halves as float32 where a bias will be added, so that the sum is rounded once."""
+    if bias is None or x.dtype != weight.dtype or x.dtype not in (cygrad.float16, cygrad.bfloat16):
+        return x, weight, bias
+    return x.float(), weight.float(), bias.float()
+
+
 def _finished(result: Tensor, bias: Tensor | None, batched: bool, dims: int, input: Tensor) -> Tensor:
     """The result with the bias, in the layout and the dimensions of the input."""
     if bias is not None:
-        result = result + bias.view(-1, *(1,) * dims)
+        result = (result + bias.view(-1, *(1,) * dims)).to(input.dtype)
     if not batched:
         return formatted(result.squeeze(0), input)
     return _core.entitled(formatted(result, input), "ConvolutionBackward0")
@@ -106,6 +113,7 @@ def _conv(
     if isinstance(padding, str):
         x, padding = _named_padding(x, weight, padding, stride, dilation, dims)
     padding = per_dimension("padding", padding, dims)
+    x, weight, bias = _widened(x, weight, bias)
     result = _by_parts(_core.convolution, x, weight, (*stride, *padding, *dilation, groups))
     return _finished(result, bias, batched, dims, input)
 
@@ -270,6 +278,7 @@ def _conv_transpose(
             )
     shape = (x.shape[0], weight.shape[1] * groups, *sizes)
     pads = (0,) * dims if cropped else padding
+    x, weight, bias = _widened(x, weight, bias)
     result = _by_parts(_core.convolution_input, x, weight, (*stride, *pads, *dilation, groups), shape)
     if cropped:
         ends = [(-padding[i], kept[i] + padding[i] - sizes[i]) for i in reversed(range(dims))]

@@ -45,4 +45,4 @@ def _windows(x: Tensor, weight: Tensor, geometry: tuple[int, ...], ends: list[tu
     parts = parts.flatten(2 + dims).flatten(1, -2)              # of groups, batch, places, channels, windows
     filters = weight.unflatten(0, (groups, weight.shape[0] // groups)).flatten(2).transpose(1, 2)
     result = (parts @ filters).view(groups, batch, *places, filters.shape[2])
-    return result.movedim(-1, 2).transpose(0, 1).flatten(1, 2)
+    return result.movedim(-1, 2).transpose(0, 1).flatten(1, 2).contiguous()

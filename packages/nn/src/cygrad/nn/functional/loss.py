@@ -10,7 +10,7 @@ from cygrad.autograd._core import anywhere, row_call, whole_batch
 from cygrad.autograd.autocasting import autocasts
 from cygrad.autograd.strict_mode import is_strict_enabled, refuse
 from cygrad.nn.functional.activation import logsigmoid
-from cygrad.nn.functional.checks import outside, reduced, reduction_of, require_tensor
+from cygrad.nn.functional.checks import allow_tensors, outside, reduced, reduction_of, require_tensor
 
 __all__ = [
     "binary_cross_entropy",
@@ -222,6 +222,7 @@ def binary_cross_entropy(
     reduction = reduction_of(size_average, reduce, reduction)
     require_tensor("binary_cross_entropy", "input", input)
     require_tensor("binary_cross_entropy", "target", target)
+    allow_tensors("binary_cross_entropy", weight=weight)
     if target.shape != input.shape:
         raise ValueError(
             f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is deprecated. "

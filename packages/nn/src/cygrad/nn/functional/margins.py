@@ -9,7 +9,7 @@ from cygrad import Tensor
 from cygrad.autograd._core import entitled, whole_batch
 from cygrad.autograd.autocasting import autocasts
 from cygrad.nn.functional.activation import logsigmoid
-from cygrad.nn.functional.checks import reduced, reduction_of, require_tensor
+from cygrad.nn.functional.checks import allow_tensors, reduced, reduction_of, require_tensor, require_tensors
 
 __all__ = [
     "cosine_embedding_loss",
@@ -45,6 +45,7 @@ def normalize(
     out : Tensor, optional
         Where the result is written.
     """
+    require_tensor("normalize", "input", input)
     norm = input.norm(p, dim, keepdim=True).clamp_min(eps).expand_as(input)
     return input / norm if out is None else cygrad.div(input, norm, out=out)
 
@@ -170,6 +171,7 @@ def margin_ranking_loss(
         If they have different numbers of dimensions.
     """
     reduction = reduction_of(size_average, reduce, reduction)
+    require_tensors("margin_ranking_loss", input1=input1, input2=input2, target=target)
     _check_dims("margin_ranking_loss", input1=input1, input2=input2, target=target)
     return reduced((-target * (input1 - input2) + margin).clamp_min(0), reduction)
 
@@ -197,6 +199,7 @@ def hinge_embedding_loss(
         See `mse_loss`.
     """
     reduction = reduction_of(size_average, reduce, reduction)
+    require_tensors("hinge_embedding_loss", input=input, target=target)
     apart = cygrad.where(target == 1, 0, (margin - input).clamp_min(0))
     return reduced(apart + cygrad.where(target == -1, 0, input), reduction)
 
@@ -230,6 +233,7 @@ def cosine_embedding_loss(
         If the shapes do not go together.
     """
     reduction = reduction_of(size_average, reduce, reduction)
+    require_tensors("cosine_embedding_loss", input1=input1, input2=input2, target=target)
     if target.dim() not in (0, 1):
         raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
     if input1.dim() != target.dim() + 1 or input2.dim() != target.dim() + 1:
@@ -243,7 +247,8 @@ def cosine_embedding_loss(
     cosines = products / squares.sqrt()
     zeros = cygrad.zeros_like(cosines, requires_grad=False)
     together = cygrad.where(target == 1, 1 - cosines, zeros)
-    return reduced(together + cygrad.where(target == -1, (cosines - margin).clamp_min(0), zeros), reduction)
+    others = target == cygrad.tensor(-1).to(target.dtype)       # bytes, too, hold a -1
+    return reduced(together + cygrad.where(others, (cosines - margin).clamp_min(0), zeros), reduction)
 
 
 @autocasts("float32")
@@ -282,6 +287,8 @@ def multi_margin_loss(
         If a target is no class, or the shapes do not go together.
     """
     reduction = reduction_of(size_average, reduce, reduction)
+    require_tensors("multi_margin_loss", input=input, target=target)
+    allow_tensors("multi_margin_loss", weight=weight)
     if p not in (1, 2):
         raise ValueError(f"only p == 1 and p == 2 supported, got {p}")
     scores = input.unsqueeze(0) if input.dim() < 2 else input
@@ -340,6 +347,7 @@ def multilabel_margin_loss(
         If a target is no class, or the shapes differ.
     """
     reduction = reduction_of(size_average, reduce, reduction)
+    require_tensors("multilabel_margin_loss", input=input, target=target)
     if target.dtype != cygrad.int64:
         raise RuntimeError(f"expected scalar type Long but found {target.dtype}")
     if target.shape != input.shape or input.dim() > 2:
@@ -452,6 +460,7 @@ def _triplet(
     swap: bool,
     reduction: str,
 ) -> Tensor:
+    require_tensors("triplet_margin_loss", anchor=anchor, positive=positive, negative=negative)
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
     if not anchor.dim() == positive.dim() == negative.dim():

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import cygrad
 from cygrad import Tensor
 from cygrad.autograd._core import entitled
-from cygrad.nn.functional.checks import require_tensor
+from cygrad.nn.functional.checks import allow_tensors, require_tensor
 
 __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "rms_norm"]
 
@@ -90,6 +90,7 @@ def batch_norm(
         If sizes or dtypes do not go together, or statistics are missing.
     """
     require_tensor("batch_norm", "input", input)
+    allow_tensors("batch_norm", running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     channels = input.shape[1] if input.dim() > 1 else 0
     if input.dim() < 2 and not input.numel():
         return input.clone()
@@ -157,6 +158,7 @@ def layer_norm(
         If the shapes do not go together.
     """
     require_tensor("layer_norm", "input", input)
+    allow_tensors("layer_norm", weight=weight, bias=bias)
     dims = _last_dims("layer_norm", input, normalized_shape, weight, bias)
     _check_dtypes("layer_norm", input, weight, bias)
     normal = _normal(_wide(input.contiguous()), dims, eps)
@@ -188,6 +190,7 @@ def rms_norm(
         If the shapes do not go together.
     """
     require_tensor("rms_norm", "input", input)
+    allow_tensors("rms_norm", weight=weight)
     dims = _last_dims("rms_norm", input, normalized_shape, weight)
     x = _wide(_dense(input))
     eps = cygrad.finfo(x.dtype).eps if eps is None else eps
@@ -246,6 +249,7 @@ def group_norm(
         If the sizes do not go together.
     """
     require_tensor("group_norm", "input", input)
+    allow_tensors("group_norm", weight=weight, bias=bias)
     if input.dim() < 2:
         raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {input.dim()}")
     batch, channels, *place = input.shape
@@ -302,6 +306,7 @@ def instance_norm(
         If sizes or dtypes do not go together, or statistics are missing.
     """
     require_tensor("instance_norm", "input", input)
+    allow_tensors("instance_norm", running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     if not use_input_stats:
         if running_mean is None or running_var is None:
             raise RuntimeError("Expected running_mean and running_var to be defined when use_input_stats is false")

@@ -8,7 +8,7 @@ import cygrad
 from cygrad import Tensor
 from cygrad.autograd._core import entitled
 from cygrad.autograd.autocasting import autocasts
-from cygrad.nn.functional.checks import formatted
+from cygrad.nn.functional.checks import formatted, require_tensor
 
 __all__ = ["pad"]
 
@@ -35,6 +35,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     NotImplementedError
         If the mode is unknown, or the input has another number of dimensions.
     """
+    require_tensor("pad", "input", input)
     widths = tuple(pad)
     if isinstance(value, complex):
         raise TypeError(f"pad(): argument 'value' must be a real number, not {value}")

@@ -71,6 +71,8 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     """
     for name, value in (("input1", input1), ("input2", input2), ("weight", weight)):
         require_tensor("bilinear", name, value)
+    if bias is not None:
+        require_tensor("bilinear", "bias", bias)
     if weight.dim() != 3:
         raise RuntimeError(f"bilinear(): weight must have 3 dimensions, got shape {list(weight.shape)}")
     if input1.dim() != input2.dim():

@@ -306,6 +306,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     NotImplementedError
         If there are other numbers of dimensions.
     """
+    require_tensor("affine_grid", "theta", theta)
     align = _corners(align_corners, "affine_grid")
     if not theta.is_floating_point():
         raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype}")

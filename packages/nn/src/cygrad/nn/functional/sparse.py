@@ -8,7 +8,7 @@ import cygrad
 from cygrad import Tensor
 from cygrad.autograd import Function
 from cygrad.autograd._core import entitled, whole_batch, with_room
-from cygrad.nn.functional.checks import require_tensor
+from cygrad.nn.functional.checks import allow_tensors, require_tensor
 
 __all__ = ["embedding", "embedding_bag", "one_hot"]
 
@@ -219,6 +219,7 @@ def embedding_bag(
     """
     require_tensor("embedding_bag", "input", input)
     require_tensor("embedding_bag", "weight", weight)
+    allow_tensors("embedding_bag", offsets=offsets, per_sample_weights=per_sample_weights)
     _check_bags(input, offsets, per_sample_weights, mode, scale_grad_by_freq)
     if padding_idx is not None and not -weight.shape[0] <= padding_idx < weight.shape[0]:
         raise RuntimeError(

@@ -37,6 +37,8 @@ def _activation(name: Activation) -> Callable[[Tensor], Tensor]:
 
 
 def _copies(module: Module, count: int) -> ModuleList:
+    if not isinstance(module, Module):
+        raise TypeError(f"a layer to be copied has to be a Module, not {type(module).__name__}")
     return ModuleList([copy.deepcopy(module) for _ in range(count)])
 
 
