@@ -39,7 +39,6 @@ ABSENT = {name: reason for reason, names in _REASONS.items() for name in names.s
     "masked": "masked tensors are not here; where(), masked_fill() and the nan... reductions do most of their work",
     "nested": "nested tensors are not here; nn.utils.rnn pads and packs sequences of several lengths",
     "jagged": "nested tensors are not here; nn.utils.rnn pads and packs sequences of several lengths",
-    "profiler": "Python's own profilers see cygrad's calls; cygrad.tools has what is particular to tensors",
     "overrides": "the protocol __torch_function__ is not here: functions take tensors and their subclasses",
     "monitor": NOT_HERE,
     "nn.Container": "it is deprecated: subclass nn.Module",
