@@ -6,6 +6,7 @@ as a script. ``exceptions.toml`` lists where they may.
 """
 
 import argparse
+import importlib
 import json
 import multiprocessing
 import os
@@ -219,6 +220,8 @@ class Run:
 
     def __init__(self, options):
         self.options = options
+        for library in ("torch", "cygrad"):  # once, for all the processes that fork off; nothing runs here
+            importlib.import_module(library)
         self.folder = Path(os.environ.get("TMPDIR", "/tmp"), f"cygrad-fuzz-{os.getpid()}")
         self.folder.mkdir()
         self.programs = self.steps = 0
