@@ -315,3 +315,16 @@ def test_create_graph_warns_of_the_cycle(run_child):
         print(len(seen), "will create a reference cycle" in str(seen[0].message))
         """)
     assert out == "1 True"
+
+
+def test_a_leaf_that_stopped_requiring_a_gradient(torch, leaf):
+    """What was recorded before still reaches it and its hooks, but .grad is not written."""
+    x = leaf(1.0, 2.0)
+    calls = []
+    x.register_hook(lambda g: calls.append(g.tolist()))
+    x.register_post_accumulate_grad_hook(lambda t: calls.append(t.grad))
+    y = x * 2
+    x.requires_grad_(False)
+    y.sum().backward()
+    assert calls == [[2.0, 2.0], None]
+    assert x.grad is None

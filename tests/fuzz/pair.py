@@ -97,7 +97,8 @@ def node_name(node):
 
 
 def other_names(a, b):
-    return isinstance(a, str) and isinstance(b, str) and (a in COMPOSED or b in COMPOSED)
+    same = {a, b} == {"CopyBackward", "UnsafeViewBackward"}  # a product that is transposed back, or not
+    return isinstance(a, str) and isinstance(b, str) and (same or a in COMPOSED or b in COMPOSED)
 
 
 def strides(t):

@@ -18,9 +18,16 @@ cdef Tensor add_grads(Tensor a, Tensor b, bint sole):
 
 
 cdef int accumulate(Tensor leaf, Tensor g, bint sole) except -1:
-    """Adds g to the leaf's .grad. sole: nobody else holds g, so it may become .grad itself."""
-    if not leaf.flags & REQUIRES_GRAD:
-        return 0                             # it was told so after it had been used
+    """Adds g to the leaf's .grad, and calls the hooks after that. sole: nobody else holds g, so it may become .grad itself."""
+    if leaf.flags & REQUIRES_GRAD:           # else it was told so after it had been used
+        put_gradient(leaf, g, sole)
+    if leaf.flags & HAS_HOOKS:
+        for hook in list(leaf.extra.after.values()):
+            hook(leaf)
+    return 0
+
+
+cdef int put_gradient(Tensor leaf, Tensor g, bint sole) except -1:
     if leaf.grad_ is not None and not meta_same_shape(&(<Tensor>leaf.grad_).m, &g.m):
         raise RuntimeError(f"a gradient of shape {list(shape_tuple(&g.m))} cannot be added to .grad, which has shape "
                            f"{list(shape_tuple(&(<Tensor>leaf.grad_).m))}; set .grad to None where .data gets another "
@@ -34,9 +41,6 @@ cdef int accumulate(Tensor leaf, Tensor g, bint sole) except -1:
         leaf.grad_ = op_add(<Tensor>leaf.grad_, g)
     else:
         leaf.grad_ = added(<Tensor>leaf.grad_, g)
-    if leaf.flags & HAS_HOOKS:
-        for hook in list(leaf.extra.after.values()):
-            hook(leaf)
     return 0
 
 

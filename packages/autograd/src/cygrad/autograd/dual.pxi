@@ -276,7 +276,7 @@ cdef list tangents_of(Node n, Tensor y, list duals, bint true):
     they may need gradients where n does not."""
     global cyg_limit
     cdef list levels = [], found = [], pairs
-    cdef int limit = cyg_limit
+    cdef int limit = cyg_limit, before
     cdef Tensor v
     cdef bint on
     for _, t, _ in duals:
@@ -290,7 +290,13 @@ cdef list tangents_of(Node n, Tensor y, list duals, bint true):
                 if v is not None:
                     pairs.append((k, v))
             on = recording() and (true or len(levels) > 1 or _py.any([needs(<Tensor>t) for _, t in pairs]))
-            v = pushed(n, y, pairs, on)
+            before = cyg_mode
+            if not on:
+                restore_mode(before & ~MODE_PACK)        # nothing is kept for backward
+            try:
+                v = pushed(n, y, pairs, on)
+            finally:
+                restore_mode(before)
             if n.s3 is not None and n.s3.m.dtype == y.m.dtype:
                 set_tangent(n.s3, <ForwardLevel>level, v)
             found.append((level, v))

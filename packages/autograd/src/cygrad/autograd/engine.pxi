@@ -148,11 +148,6 @@ cdef int32_t heap_pop(Pass p) noexcept:
     return top
 
 
-cdef inline bint accumulates(Pass p, object leaf) noexcept:
-    """Whether a gradient that arrives at a leaf is kept; a leaf may have stopped requiring one."""
-    return p.accumulate and needs(<Tensor>leaf)
-
-
 cdef int walk(Pass p, object root, bint root_leaf) except -1:
     """Gives every target that root reaches a row, counts the edges into it, and marks what leads to a wanted gradient.
     Iterative."""
@@ -168,11 +163,10 @@ cdef int walk(Pass p, object root, bint root_leaf) except -1:
     elif p.rows[here].walked:
         return 0
     p.rows[here].walked = 1
+    p.rows[here].needed |= p.accumulate          # into whatever is reached
     if root_leaf:
-        p.rows[here].needed |= accumulates(p, root)
         return 0
     try:
-        p.rows[here].needed |= p.accumulate
         while True:
             n = <Node>p.rows[here].node
             if p.rows[here].next_edge < n.n_edges:
@@ -184,7 +178,7 @@ cdef int walk(Pass p, object root, bint root_leaf) except -1:
                 if there < 0:
                     there = row_new(p, e, leaf)
                 p.rows[there].waits += 1
-                p.rows[there].needed |= accumulates(p, e) if leaf else p.accumulate
+                p.rows[there].needed |= p.accumulate
                 if leaf:
                     p.rows[there].walked = 1
                 if p.rows[there].walked:

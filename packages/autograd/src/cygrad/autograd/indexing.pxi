@@ -319,6 +319,7 @@ cdef int save_indices(Node n, list tensors) except -1:
     """Keeps index tensors for backward, in the place of the slots that a node has for its inputs."""
     cdef Tensor t
     cdef list kept = []
+    cdef bint packs = cyg_mode & MODE_PACK and (n.dual != HAS_DUALS or wants_gradients(n, n.x.duals))
     for each in tensors:
         if each is None:
             kept.append(None)
@@ -326,7 +327,7 @@ cdef int save_indices(Node n, list tensors) except -1:
         t = <Tensor>each
         if t.mem.origin:
             refuse_inference()
-        kept.append(pack(t, saved_hooks()) if cyg_mode & MODE_PACK else (alias_of(t), t.mem.version))
+        kept.append(pack(t, saved_hooks()) if packs else (alias_of(t), t.mem.version))
     n.rest = kept
     n.saved |= SAVED_REST
     return 0

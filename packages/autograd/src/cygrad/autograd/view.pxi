@@ -41,7 +41,7 @@ cdef Storage storage_alias(Storage s):
     """The same memory under a version counter of its own: what .data gives."""
     cdef Storage root = storage_root(s)
     cdef Storage y = storage_borrow(root.ptr, root.nbytes, root, root.readonly)
-    y.origin = 0 if not root.origin else UNCOUNTED if cyg_mode & MODE_INFERENCE else COUNTED
+    y.origin = 0 if not s.origin else UNCOUNTED if cyg_mode & MODE_INFERENCE else COUNTED
     return y
 
 
