@@ -61,6 +61,7 @@ from .autograd.composed import *
 from .autograd.interop import asarray as asarray
 from .autograd.interop import from_dlpack as from_dlpack
 from .autograd.interop import from_file as from_file
+from .amp.grad_scaler import GradScaler as GradScaler
 from .cuda import OutOfMemoryError as OutOfMemoryError
 from .func import vmap as vmap
 from .random import Generator as Generator
