@@ -737,6 +737,31 @@ def test_a_small_dev_shm(backend, tmp_path, beyond_pytorch):
     assert result.stdout == "[0.0, 1000000.0, 2000000.0, 3000000.0] True\n", result.stderr
 
 
+def test_few_descriptors_may_be_on_their_way(backend, tmp_path, beyond_pytorch):
+    """A user who is not root may have as many descriptors in sockets as open files; workers wait then."""
+    path = tmp_path / "program.py"
+    path.write_text(
+        program(
+            backend,
+            """
+            import resource
+            resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
+            loader = data.DataLoader(range(3000), num_workers=2, prefetch_factor=500)
+            steps = iter(loader)
+            next(steps)
+            time.sleep(1)
+            print(sum(b.item() for b in steps))
+            """,
+        )
+    )
+    less = ["setpriv", "--bounding-set=-sys_admin,-sys_resource", "--"]
+    if subprocess.run([*less, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("setpriv cannot be used")
+    command = [*less, sys.executable, str(path)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert result.stdout == f"{sum(range(3000))}\n", result.stderr
+
+
 def test_no_descriptors_left(backend, tmp_path, beyond_pytorch):
     result = run(
         tmp_path,

@@ -18,6 +18,7 @@ import select
 import socket
 import struct
 import threading
+import time
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
@@ -232,7 +233,13 @@ class Channel:
         """Send an object, waiting for room; BrokenPipeError if nobody is there to read it."""
         packet, fd = encode(tag, obj)
         try:
-            self._send(packet, fd, 0)
+            while True:
+                try:
+                    return self._send(packet, fd, 0)
+                except OSError as error:
+                    if error.errno != errno.ETOOMANYREFS:
+                        raise
+                time.sleep(0.001)  # until some of the descriptors that are on their way have been received
         finally:
             if fd >= 0:
                 os.close(fd)
@@ -251,7 +258,7 @@ class Channel:
             except BlockingIOError:
                 return
             except OSError as error:
-                if error.errno == errno.ENOBUFS:
+                if error.errno in (errno.ENOBUFS, errno.ETOOMANYREFS):
                     return
                 if not isinstance(error, (BrokenPipeError, ConnectionResetError)):
                     raise
