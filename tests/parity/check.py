@@ -188,7 +188,7 @@ class Checker:
         ties = self.ties(tree, their_inputs)
         difference = self.results(theirs, ours, ties)
         if difference and difference.startswith("result value: ") and self.content:
-            return self.by_double(f, tree, theirs, ours, difference)
+            difference = self.by_double(f, tree, theirs, ours, difference)
         return difference or self.memory(theirs, ours, their_inputs, our_inputs, ties, exact)
 
     def refuses_view(self, theirs):
