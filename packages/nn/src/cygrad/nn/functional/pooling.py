@@ -406,7 +406,10 @@ def _adaptive(name: str, dims: int, input: Tensor, output_size: Sizes | Sequence
             f"{name}: elements of output_size must be greater than or equal to 0 but received {tuple(sizes)}"
         )
     # PyTorch takes the first dimension for a batch even where there is none, and means of no channels in one and two.
-    for dim in range(input.dim() - dims if "avg" in name and dims < 3 else 1, input.dim()):
+    means = "avg" in name and dims < 3
+    if means and all(size == 1 for size in sizes):
+        return sizes
+    for dim in range(input.dim() - dims if means else 1, input.dim()):
         if input.shape[dim] == 0:
             raise RuntimeError(
                 f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes "
@@ -420,6 +423,8 @@ def _adaptive_avg_pool(dims: int, input: Tensor, output_size: Sizes | Sequence[i
     sizes = _adaptive(name, dims, input, output_size)
     if not input.is_floating_point():
         raise NotImplementedError(f"{name} is not implemented for {input.dtype}")
+    if 0 in input.shape[-dims:]:
+        return input.mean(tuple(range(-dims, 0)), keepdim=True)         # one window of nothing: NaN, as PyTorch's
     means = _core.avg_pool(input, _geometry(sizes, adaptive=True))
     means = formatted(means, input) if dims == 2 else means
     if dims > 1 and means.shape[-dims:].numel() == 1:
