@@ -351,7 +351,7 @@ def test_a_small_disk(tmp_path, save):
     assert left == "['x.pt'] True"
 
 
-DEEP = b")" + b"\x85" * 3_000_000
+DEEP = b")" + b"\x85" * 300_000
 SHARED = b")" + b"q\x00h\x00\x86" * 60
 
 
