@@ -498,3 +498,12 @@ def test_a_function_that_refuses_large_steps_is_still_explained():
 
     with pytest.raises(GradcheckError, match="The formula"):
         gradcheck(bounded, point(0.01))
+
+
+def test_the_module_of_pytorchs_name():
+    import cygrad.autograd.gradcheck as module
+    from cygrad.autograd.gradcheck import GradcheckError as error
+
+    assert error is GradcheckError and module.gradcheck is gradcheck
+    assert torch.autograd.gradcheck(lambda x: x * x, (point(1.0),)), "the function still, after that import"
+    assert torch.autograd.gradgradcheck is gradgradcheck
