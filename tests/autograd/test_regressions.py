@@ -375,3 +375,15 @@ def test_operands_of_few_and_of_many_dimensions():
 def test_results_of_which_there_are_too_many(call):
     with pytest.raises(RuntimeError, match="allocate memory"):
         call(torch.empty(2**50, 0))
+
+
+def test_nodes_under_other_names_have_gradients(torch, check_gradients):
+    """_unsafe_view and its like are rows under another name, which are made before any row has its gradient."""
+    x = torch.linspace(0.5, 1.5, 24, dtype=torch.float64).reshape(2, 3, 4).requires_grad_()
+    w = torch.linspace(-1, 1, 8, dtype=torch.float64).reshape(4, 2).requires_grad_()
+    y = x @ w
+    assert y.grad_fn.name() == "UnsafeViewBackward0"
+    check_gradients(lambda x, w: x @ w, x, w)
+    check_gradients(lambda x: x.transpose(0, 1).reshape(-1) * 2, x)
+    check_gradients(lambda x: torch.roll(x, 1), x)
+    check_gradients(lambda x: x @ w[:, 0], x)

@@ -455,3 +455,17 @@ def test_nested_in_either_form(outer, inner):
     v, u = leaf(4, 4), leaf(4, 4)
     (block(v, u).sin() * v).sum().backward()
     assert torch.allclose(x.grad, v.grad) and torch.allclose(w.grad, u.grad)
+
+
+@pytest.mark.skipif(BACKEND == "torch", reason="PyTorch has no transforms of functions with hooks on saved tensors")
+def test_forward_mode_over_a_recomputation():
+    x, w, t = leaf(3), leaf(3), torch.ones(3, dtype=torch.float64)
+
+    def f(x):
+        return (x * w).exp().sin() * x
+
+    def slope(f):
+        return torch.func.jvp(torch.func.grad(lambda x: f(x).sum()), (x,), (t,))
+
+    for a, b in zip(slope(f), slope(lambda x: ck.checkpoint(f, x, use_reentrant=False)), strict=True):
+        assert torch.allclose(a, b)

@@ -7,6 +7,7 @@ from cygrad.tools import check
 from cygrad.tools.gradcheck import GradcheckError, gradcheck
 
 nn = pytest.importorskip("cygrad.nn")
+checkpoint = pytest.importorskip("cygrad.utils.checkpoint").checkpoint
 
 
 def wrong_square(spoil):
@@ -52,6 +53,7 @@ def test_a_model_as_it_trains():
         lambda: (nn.functional.cross_entropy, (torch.rand(3, 2), torch.tensor([0, 1, 0]))),
         lambda: (lambda x: {"loss": x[0]["a"].prod() * x[1], "size": 3}, ([{"a": torch.rand(3)}, torch.rand(())],)),
         lambda: (nn.TransformerEncoderLayer(4, 2, 5), torch.rand(2, 3, 4)),
+        lambda: (lambda x: checkpoint(lambda v: v.exp().sin(), x, use_reentrant=False), torch.rand(3)),
     ],
 )
 def test_layers_and_functions(make):
@@ -110,6 +112,24 @@ def test_inputs_that_require_gradients_are_the_only_ones_if_any_does():
         check(lambda i: i * 2, torch.tensor([1, 2]))
     with pytest.raises(ValueError, match="no output of <lambda> depends on tensor 0"):
         check(lambda x: x.detach(), x)
+    for wrong in (None, 3, nn.Linear):
+        with pytest.raises(TypeError, match="target must be a module or function"):
+            check(wrong, x)
+    with pytest.raises(TypeError, match="'kwargs' must be dict, not list"):
+        check(lambda x: x, x, [1])
+
+
+def test_modes_around_do_not_matter():
+    x = torch.rand(3)
+    with torch.no_grad():
+        assert check(lambda x: x * x, x)
+    with torch.inference_mode():
+        assert check(lambda x: x * x, x)
+
+
+def test_what_raises_in_a_part_fails_there():
+    report = check(lambda x: checkpoint(torch.exp, x, use_reentrant=True), torch.rand(3), raise_exception=False)
+    assert outcomes(report)["backward"] == "failed" and "incompatible with .grad()" in str(report)
 
 
 def spoilt(place, factor):

@@ -51,6 +51,17 @@ cdef const OpInfo* row_called(int op, bytes name) except NULL:
     return <const OpInfo*><size_t>other_names[key]
 
 
+def complete_other_names():
+    """Rows under other names get the gradients of the rows that they are copies of, once these have them."""
+    cdef OpInfo* o
+    cdef const char* name
+    for (op, _), address in other_names.items():
+        o = <OpInfo*><size_t>address
+        name = o.name
+        o[0] = OPS[<int>op]
+        o.name = name
+
+
 RESHAPE_ALIAS = row_called(OP_VIEW_AS_SHAPE, b"ReshapeAlias")
 UNSAFE_VIEW = row_called(OP_VIEW_AS_SHAPE, b"UnsafeView")
 cdef const OpInfo* UNSAFE_SQUEEZE = row_called(OP_SQUEEZE_DIMS, b"UnsafeView")

@@ -99,6 +99,11 @@ class _State:
 # ---- the form without a backward pass inside the backward pass
 
 
+def _kept(tensor):
+    """A tensor without its graph, but with its tangents: gradients of dual tensors have tangents too."""
+    return tensor.detach() if _core.innermost_tangent(tensor) is None else tensor.view_as(tensor)
+
+
 class _Holder:
     """What the graph keeps in place of a saved tensor."""
 
@@ -166,10 +171,10 @@ class _Frame:
             self.check(k, tensor)
             holder = self.holders[k]()
             if holder is not None:
-                found[id(holder)] = tensor.detach()
+                found[id(holder)] = _kept(tensor)
             if self.early_stop and count == len(self.holders):
                 raise _Stop
-            return tensor.detach()
+            return _kept(tensor)
 
         def unpack(packed):
             if packed is None:

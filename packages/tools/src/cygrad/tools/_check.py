@@ -88,16 +88,25 @@ def check(target, inputs=(), kwargs=None, *, eps=1e-6, atol=1e-5, rtol=1e-3, non
     >>> bool(check(model, cygrad.rand(5, 3)))
     True
     """
-    call = _Call(target, inputs, {} if kwargs is None else kwargs)
+    if isinstance(target, type) or not callable(target):
+        raise TypeError(f"check(): target must be a module or function, not {target!r}")
+    if not isinstance(kwargs, (dict, type(None))):
+        raise TypeError(f"check(): argument 'kwargs' must be dict, not {type(kwargs).__name__}")
+    with cygrad.inference_mode(False), cygrad.enable_grad():
+        return _checked(target, inputs, kwargs or {}, eps=eps, atol=atol, rtol=rtol, nondet_tol=nondet_tol,
+                        fast_mode=fast_mode, parts=(second_order, forward, batched), raise_exception=raise_exception)
+
+
+def _checked(target, inputs, kwargs, *, fast_mode, parts, raise_exception, **options):
+    call = _Call(target, inputs, kwargs)
     if not call.names:
         raise ValueError(f"check: {call.name} has no parameter that requires gradients, and no input in floating point")
-    options = {"eps": eps, "atol": atol, "rtol": rtol, "nondet_tol": nondet_tol}
     count = sum(jacobian.memory(x).size for x in call.values)
     fast = count > _FULL if fast_mode is None else bool(fast_mode)
     report = CheckReport(call.name, call.names, f"{count} elements, {'random projections' if fast else 'all of them'}")
     state = cygrad.get_rng_state()
     try:
-        _run(call, report, options, fast, second_order, forward, batched)
+        _run(call, report, options, fast, *parts)
     finally:
         cygrad.set_rng_state(state)
     if raise_exception and not report:
@@ -118,10 +127,12 @@ def _run(call, report, options, fast, second_order, forward, batched):
     if forward and batched:
         stages.append(("forward mode, batched", lambda: jacobian.check_batched_forward(problem)))
     if second_order:
-        twice = checks.second_problem(call, tuple(call.values), None, False, options, problem.input_notes)
-        stages.append(("backward twice", lambda: checks.check_backward(twice, True, True, fast)))
+        def twice():
+            return checks.second_problem(call, tuple(call.values), None, False, options, problem.input_notes)
+
+        stages.append(("backward twice", lambda: checks.check_backward(twice(), True, True, fast)))
         if forward:
-            stages.append(("forward over backward", lambda: checks.check_forward(twice, fast)))
+            stages.append(("forward over backward", lambda: checks.check_forward(twice(), fast)))
     for name, stage in stages:
         start = time.perf_counter()
         outcome, text = "passed", ""
