@@ -46,6 +46,8 @@ cdef extern from "forms.h":
     PyMethodDef* form_methods
 
 cdef extern from "Python.h":
+    PyObject* Py_True             # `<PyObject*>True` is the address 1: Cython knows True as a number of C
+    PyObject* Py_False
     Py_ssize_t PyTuple_GET_SIZE(PyObject* t)
     PyObject* PyTuple_GET_ITEM(PyObject* t, Py_ssize_t i)
     object PyUnicode_InternFromString(const char* text)
@@ -133,8 +135,8 @@ cdef inline bint convert_usual(Param* p, PyObject* v, int ndim, Arg* a) noexcept
         a.o = v
         return of_type(v, <PyTypeObject*>Tensor)
     if kind == KIND_FLAG:
-        a.i = v == <PyObject*>True
-        return a.i or v == <PyObject*>False
+        a.i = v == Py_True
+        return a.i or v == Py_False
     if v == <PyObject*>None:
         a.i = -1
         if KIND_DIMS <= kind <= KIND_AXES:
