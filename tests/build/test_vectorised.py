@@ -26,7 +26,7 @@ WIDE = {
 }
 # libm computes these one by one: f64 powers always, the others where there is no fused multiply-add
 POWERS = {(name, t) for name in ("pow", "pow_g_a", "round_decimals") for t in ("f32", "f64")}
-REMAINDERS = {(name, "f64") for name in ("floor_divide", "remainder", "fmod")}
+REMAINDERS = {(name, "f64") for name in ("floor_divide", "remainder", "fmod", "remainder_g_b")}
 # SSE2 has no short way from a comparison of doubles to a byte
 BYTES = {(k.name, "f64") for k in kernels(load()) if k.truth}
 BUILT = [isa for isa in WIDE if importlib.util.find_spec(dispatch.module_name("pointwise", isa))]

@@ -250,7 +250,11 @@ class Reading:
             raise NotScalar(f"{name!r} has no {self.type.name} kernel")
         self.heavy = True
         texts = [self.truth(a) if p.type == "mask" else self.value(a) for p, a in zip(row.params, args, strict=True)]
-        return f"{name}_{self.type.name}({', '.join(texts)})", "truth" if row.out == "bool" else "value"
+        arguments, near = f"{self.type.name}({', '.join(texts)})", ""
+        if forward_kernel(row).reading(self.rows, self.type)[1].far:     # it has a vector form of its own
+            self.far.append(f"{name}_far_{arguments}")
+            near = "near_" if self.near else ""
+        return f"{name}_{near}{arguments}", "truth" if row.out == "bool" else "value"
 
     def where(self, args):
         if len(args) != 3:
