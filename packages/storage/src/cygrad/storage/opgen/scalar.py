@@ -7,7 +7,7 @@ import ast
 import math
 from dataclasses import dataclass
 
-from .parse import names_in
+from .parse import calls_in, names_in
 
 
 @dataclass(frozen=True)
@@ -110,6 +110,17 @@ def constant(node):
                 case ast.Pow():
                     return a**b
     return None
+
+
+def has_near_form(rows, row, seen=()):
+    """Whether a formula has a vector form for all but far arguments: it calls such a primitive, or a row that does."""
+    for name in calls_in(row.fwd.get("") or "0"):
+        if name in PRIMITIVES:
+            if PRIMITIVES[name].near:
+                return True
+        elif name in rows and name not in seen and has_near_form(rows, rows[name], (*seen, name)):
+            return True
+    return False
 
 
 class Reading:
@@ -251,7 +262,7 @@ class Reading:
         self.heavy = True
         texts = [self.truth(a) if p.type == "mask" else self.value(a) for p, a in zip(row.params, args, strict=True)]
         arguments, near = f"{self.type.name}({', '.join(texts)})", ""
-        if forward_kernel(row).reading(self.rows, self.type)[1].far:     # it has a vector form of its own
+        if self.type.kind == "float" and has_near_form(self.rows, row):
             self.far.append(f"{name}_far_{arguments}")
             near = "near_" if self.near else ""
         return f"{name}_{near}{arguments}", "truth" if row.out == "bool" else "value"
