@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 
 # Methods and functions that change their arguments without an underscore at the end of their name.
-WRITING = {"__setitem__", "__setstate__", *(f"__i{o}__" for o in (
+WRITING = {"__setitem__", "__setstate__", "vector_to_parameters", *(f"__i{o}__" for o in (
     "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift"))}
 
 # What every program begins with: the names that arguments are made of.

@@ -23,13 +23,15 @@ def _sequence(value, name):
     if isinstance(value, Tensor | graph.GradientEdge):
         return (value,)
     try:
-        value = tuple(value)
+        items = iter(value)
     except TypeError:
         raise TypeError(f"{name} must be a Tensor or a sequence of Tensors, not {type(value).__name__}") from None
-    for i, t in enumerate(value):
+    found = []
+    for i, t in enumerate(items):        # up to the first that is none: there may be more than memory holds
         if not isinstance(t, Tensor | graph.GradientEdge):
             raise TypeError(f"{name}[{i}] must be a Tensor, not {type(t).__name__}")
-    return value
+        found.append(t)
+    return tuple(found)
 
 
 def _gradients(grads, outputs, name):

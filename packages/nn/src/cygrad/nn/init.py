@@ -281,6 +281,7 @@ def trunc_normal_(
         If `std` is not positive.
     """
     require_tensor("trunc_normal_", "tensor", tensor)
+    mean, std, a, b = float(mean), float(std), float(a), float(b)  # others are refused before writing
     if not std > 0:
         raise ValueError(f"trunc_normal_: std must be positive, got {std}")
     if mean < a - 2 * std or mean > b + 2 * std:
