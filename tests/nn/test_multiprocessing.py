@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 
 import numpy as np
@@ -82,6 +83,18 @@ def test_memory_whose_address_is_known_elsewhere(torch, beyond_pytorch):
         del lent
         gc.collect()
         assert t.share_memory_().is_shared()
+
+
+def test_moving_loses_no_write_of_another_thread(torch, beyond_pytorch):
+    for _ in range(5):
+        t = torch.zeros(1_000_000)
+        thread = threading.Thread(target=lambda t=t: [t.add_(1) for _ in range(40)])
+        thread.start()
+        while t[-1] < 2:
+            pass
+        t.share_memory_()
+        thread.join()
+        assert t.is_shared() and (t == 40).all()
 
 
 def test_a_slice_of_a_storage_stays_with_it(torch, beyond_pytorch):

@@ -50,7 +50,7 @@ cdef extern from "Python.h":
 
 
 def exchange_memory(Tensor x not None, Storage target not None, list objects not None):
-    """Let the memory of a tensor's storage, and of all tensors over it, be another storage's, with the same bytes.
+    """Move the bytes of a tensor's storage, and with them all tensors over it, into the memory of another storage.
 
     Addresses of memory lie in tensors, so all of them must be found, and nothing else may know the address.
 
@@ -103,6 +103,8 @@ cdef int shift_memory(Storage root, Storage target, list tensors, list storages)
     cdef Tensor t
     cdef Storage s
     cdef char* ptr = target.ptr
+    if root.nbytes:
+        memcpy(ptr, root.ptr, root.nbytes)
     for t in tensors:
         t.m.data = ptr + (t.m.data - root.ptr)
     for s in storages:

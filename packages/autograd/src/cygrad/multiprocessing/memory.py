@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator
 
 from cygrad import Tensor, frombuffer, uint8
 from cygrad.autograd import _core
-from cygrad.autograd.interop import bytes_of
 from cygrad.storage.interop import Mapping, mapping_of
 
 __all__ = ["move", "shared_mapping", "written_file"]
@@ -102,6 +101,5 @@ def move(tensor: Tensor) -> bool:
     if place is None and storage.is_shared():
         return False
     target = frombuffer(shared_mapping(storage.nbytes()), dtype=uint8).untyped_storage()
-    bytes_of(target)[:] = bytes_of(storage)
     del storage
     return _core.exchange_memory(tensor, target, [tensor]) or _core.exchange_memory(tensor, target, gc.get_objects())
