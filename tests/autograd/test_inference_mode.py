@@ -199,3 +199,17 @@ def test_memory_given_to_a_normal_tensor(torch):
         x.data = torch.ones(2)
     x.add_(1)
     assert (x.tolist(), x._version) == ([2.0, 2.0], 1)
+
+
+def test_set_keeps_what_a_tensor_is(torch):
+    """An inference tensor over the memory of a normal one stays an inference tensor, and the other way round."""
+    normal = torch.zeros(2)
+    with torch.inference_mode():
+        x = torch.ones(2)
+        x.set_(torch.zeros(2))
+        normal.set_(torch.ones(2))
+    assert x.is_inference() and not normal.is_inference()
+    with pytest.raises(RuntimeError, match="Inplace update to inference tensor"):
+        x.add_(1)
+    normal.add_(1)
+    assert normal.tolist() == [2.0, 2.0]

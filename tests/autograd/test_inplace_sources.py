@@ -90,6 +90,9 @@ def test_copies_that_overlap_in_part(torch):
         with pytest.raises(RuntimeError, match="single memory location"):
             write()
         assert x.tolist() == [0.0, 1.0, 2.0, 3.0]
+    whole = torch.view_as_complex(x[:2])
+    with pytest.raises(RuntimeError, match="single memory location"):
+        whole.mul_(x[0])                 # a part of the number
     y = torch.zeros(1, 1)
     with pytest.raises(RuntimeError, match="single memory location"):
         y[None, :1] = y
@@ -245,3 +248,13 @@ def test_functions_run_though_their_gradients_go_nowhere(torch, leaf):
     Doubled.apply(view).sum().backward()
     assert calls == [[1.0, 1.0]]
     assert x.grad is None
+
+
+def test_out_of_cat_among_its_parts(torch):
+    """A part that shares elements with out= is refused, one that lies between them is not."""
+    x = torch.arange(8.0).view(2, 4)
+    first, *_, last = x.unbind(1)
+    torch.cat([first], out=last)
+    assert x[:, 3].tolist() == [0.0, 4.0]
+    with pytest.raises(RuntimeError, match="single memory location"):
+        torch.cat([x], out=x)

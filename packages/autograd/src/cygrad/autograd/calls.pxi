@@ -358,23 +358,9 @@ cdef object joined(Tensor y, object out, list parts):
     """y, or `out` with its values; a dtype that cannot hold them is a TypeError here, and memory of a part refused."""
     if isinstance(out, Tensor) and not storable(y.m.dtype, (<Tensor>out).m.dtype):
         raise TypeError(f"cat(): input types can't be cast to the desired output type {dtype_word((<Tensor>out).m.dtype)}")
-    for x in parts if isinstance(out, Tensor) else ():
-        if (<Tensor>x).mem.ptr == (<Tensor>out).mem.ptr and out.numel() and reach(&(<Tensor>x).m, &(<Tensor>out).m):
-            raise RuntimeError("unsupported operation: some elements of the input tensor and the written-to tensor refer to a "
-                               "single memory location. Please clone() the tensor before performing the operation.")
+    for x in parts if isinstance(out, Tensor) and out.numel() else ():
+        refuse_overlap(<Tensor>out, <Tensor>x)
     return finish(y, out)
-
-
-cdef bint reach(const Meta* a, const Meta* b) noexcept:
-    """Whether the bytes from the first to the last element of two tensors have some in common."""
-    cdef int64_t last = 0, other = 0
-    cdef int i
-    for i in range(a.ndim):
-        last += (a.sizes[i] - 1) * a.strides[i]
-    for i in range(b.ndim):
-        other += (b.sizes[i] - 1) * b.strides[i]
-    return (a.numel and b.numel and a.data < b.data + (other + 1) * ITEMSIZE[b.dtype]
-            and b.data < a.data + (last + 1) * ITEMSIZE[a.dtype])
 
 
 def stack(tensors=REQUIRED, dim=0, *, out=None):

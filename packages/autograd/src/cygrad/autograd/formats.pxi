@@ -286,6 +286,7 @@ cdef Tensor put_over(Tensor x, object source, object storage_offset, object size
     cdef Tensor whole = tensor_new(), y
     cdef Storage memory
     cdef int64_t n = 0
+    cdef int origin
     check_own_mode(x)
     check_history(x, needs(x))
     if x.fn is not None:
@@ -312,6 +313,8 @@ cdef Tensor put_over(Tensor x, object source, object storage_offset, object size
             if stride is None:
                 stride = empty(size, dtype=dtype_object(BOOL)).stride()
             y = as_strided(whole, size, stride, storage_offset)
+    origin = x.mem.origin
     move_to(x, y, x.mem.version + 1)
+    x.mem.origin = origin                    # what it is does not change with its memory
     x.base = None
     return x

@@ -218,7 +218,7 @@ cdef int set_item(Tensor x, object key, object value) except -1:
         v = full((), value, dtype=dtype_object(x.m.dtype))
     else:
         v = <Tensor>value
-        if not meta_same_shape(&v.m, &y.m):
+        if tensors or not meta_same_shape(&v.m, &y.m):
             v = drop_leading_ones(v)
             if (<Tensor>value).m.ndim and v.mem.ptr == y.mem.ptr and not tensors:
                 v = expanded_as(v, y)          # what lies in the memory written is looked at as it is read

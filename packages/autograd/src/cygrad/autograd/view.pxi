@@ -176,7 +176,8 @@ cdef int refuse_overlap(Tensor x, Tensor t) except -1:
 cdef int check_partial_overlap(Tensor x, Tensor t) except -1:
     """Two dense blocks that share some elements but not all cannot be written element by element in a defined order."""
     if (x.mem.ptr == t.mem.ptr and x.m.flags & t.m.flags & DENSE and may_share_memory(&x.m, &t.m)
-            and not (x.m.data == t.m.data and x.m.numel == t.m.numel and same_strides(&x.m, &t.m))):
+            and not (x.m.data == t.m.data and x.m.numel == t.m.numel and same_strides(&x.m, &t.m)
+                     and ITEMSIZE[x.m.dtype] == ITEMSIZE[t.m.dtype])):
         raise RuntimeError(
             f"unsupported operation: some elements of the input tensor (shape {list(shape_tuple(&t.m))}) and of the written-to "
             f"tensor (shape {list(shape_tuple(&x.m))}) refer to a single memory location. Please clone() the tensor before "
