@@ -97,7 +97,7 @@ def node_name(node):
 
 
 def other_names(a, b):
-    same = {a, b} == {"CopyBackward", "UnsafeViewBackward"}  # a product that is transposed back, or not
+    same = b == "UnsafeViewBackward" and a in ("CopyBackward", "TransposeBackward")  # a product that is transposed back
     return isinstance(a, str) and isinstance(b, str) and (same or a in COMPOSED or b in COMPOSED)
 
 
