@@ -199,3 +199,30 @@ def test_halves_are_rounded_after_the_bias(dtype):
     for function in (F.conv1d, F.conv_transpose1d):
         exact = function(x.double(), w.double(), b.double())
         assert function(x, w, b).tolist() == exact.to(x.dtype).tolist()
+
+
+def test_grids_of_halves_are_sampled_as_of_float32():
+    x = cygrad.arange(48.0).sin().view(1, 3, 4, 4).half()
+    grid = cygrad.arange(18.0).cos().view(1, 3, 3, 2).half()
+    for mode in ("bilinear", "nearest", "bicubic"):
+        y = F.grid_sample(x, grid, mode, align_corners=False)
+        assert y.dtype is cygrad.float16
+        assert y.tolist() == F.grid_sample(x.float(), grid.float(), mode, align_corners=False).half().tolist()
+
+
+def test_every_row_that_a_bag_names_is_scaled_down():
+    weights = []
+    for lib in (cygrad, torch):
+        w = lib.arange(1.0, 9.0).view(4, 2)
+        lib.nn.functional.embedding_bag(lib.tensor([0, 1, 3]), w, lib.tensor([0, 2]), max_norm=1.0, padding_idx=0)
+        weights.append(w.tolist())
+    assert np.allclose(*weights)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_attention_of_halves_is_rounded_once(dtype):
+    q, k, v = (8 * (cygrad.arange(96.0) * s).sin().view(2, 6, 8).to(getattr(cygrad, dtype)) for s in (1, 2, 3))
+    y = F.scaled_dot_product_attention(q, k, v)
+    exact = F.scaled_dot_product_attention(q.double(), k.double(), v.double())
+    assert y.dtype is q.dtype
+    assert ((y.double() - exact).abs() <= exact.abs() * cygrad.finfo(q.dtype).eps + 1e-4).all()

@@ -66,6 +66,11 @@ def scaled_dot_product_attention(
     _check(query, key, value, attn_mask, is_causal)
     if not 0 <= dropout_p <= 1:
         raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {dropout_p}")
+    if query.dtype in (cygrad.float16, cygrad.bfloat16):    # scores rounded to halves would be wrong by percents
+        mask = attn_mask.float() if attn_mask is not None and attn_mask.is_floating_point() else attn_mask
+        wide = (query.float(), key.float(), value.float(), mask, dropout_p, is_causal, scale, enable_gqa)
+        result = scaled_dot_product_attention(*wide).to(query.dtype)
+        return result if dropout_p else entitled(result, _TITLE)
     if enable_gqa:
         key, value = _repeated(query, key, value)
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None and query.shape[-1] else 1.0 if scale is None else scale

@@ -380,6 +380,9 @@ def grid_sample(
         )
     align = _corners(align_corners, "grid_sample")
     dims = _check_grid(input, grid, mode)
+    if input.dtype in (cygrad.float16, cygrad.bfloat16):        # places and weights need the digits of a float32
+        wide = grid_sample(input.float(), grid.float(), mode, padding_mode, align)
+        return entitled(wide.to(input.dtype), f"GridSampler{dims}DBackward0")
     axes = list(reversed(grid.unbind(-1)))  # as the image's dimensions: (y, x) or (z, y, x)
     options = (padding_mode, align)
     places = [_unscaled(at, size, align) for at, size in zip(axes, input.shape[2:], strict=True)]

@@ -228,6 +228,8 @@ def embedding_bag(
         )
     padding = _check("embedding_bag", input, weight, padding_idx, sparse)
     flat = input.reshape(-1).long()
+    if max_norm is not None:                 # of every row that is named, also beyond the bags
+        _renorm(weight, flat, max_norm, norm_type)
     starts = _starts(input, offsets, include_last_offset)
     bags = starts.shape[0]
     owner = cygrad.bucketize(cygrad.arange(flat.shape[0]), starts, right=True) - 1
@@ -239,8 +241,6 @@ def embedding_bag(
         kept = flat != padding
         flat, owner = flat[kept], owner[kept]
         factors = None if factors is None else factors[kept]
-    if max_norm is not None:
-        _renorm(weight, flat, max_norm, norm_type)
     rows = _rows(weight, flat, None, scale_grad_by_freq)
     if mode == "max":
         return entitled(_largest(rows, owner, bags), "EmbeddingBagBackward0")
