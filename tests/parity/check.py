@@ -354,7 +354,7 @@ class Checker:
         """Samples in layouts and with values that hypothesis draws."""
         elementwise = self.section in ELEMENTWISE
         expanded = self.section != "linear algebra" and self.row not in READING_ASTRAY
-        # Of nothing, PyTorch's attention gives the queries back; its losses of margins and its bags, what was in memory.
+        # Of nothing, PyTorch's attention gives queries back; its margins and its bags give what was in memory.
         unsure = ("scaled_dot_product_attention", "multi_margin_loss", "multilabel_margin_loss", "embedding_bag")
         odd = self.section == "nn.functional" and not self.row.endswith(unsure)
         cuts = st.sampled_from([None, (0, 0), (0, 1), (-1, 0), (-1, 1)])
