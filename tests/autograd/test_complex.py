@@ -244,3 +244,16 @@ def test_layouts_of_results(torch):
     a, b = torch.ones(10, 1, 5, dtype=torch.complex64), torch.ones(5, 10, 1, dtype=torch.complex64).permute(2, 1, 0)
     assert torch.ldexp(a, b).stride() == (50, 1, 10)
     assert torch.ldexp(a.real, b.real).stride() == (50, 5, 1)
+
+
+def test_sgn_at_zero_has_derivatives_that_are_numbers():
+    """Of every order and mode they are 0 there: what is masked has no derivative that could be NaN."""
+    x = cygrad.tensor([0j, 3 + 4j], dtype=cygrad.complex128, requires_grad=True)
+    with cygrad.autograd.forward_ad.dual_level():
+        dual = cygrad.autograd.forward_ad.make_dual(x, cygrad.ones_like(x))
+        g, = cygrad.autograd.grad(dual.sgn().real.sum(), dual, create_graph=True)
+        tangent = cygrad.autograd.forward_ad.unpack_dual(g).tangent
+    assert g[0] == 0 and tangent[0] == 0 and not tangent.isnan().any()
+    g, = cygrad.autograd.grad(x.sgn().real.sum(), x, create_graph=True)
+    second, = cygrad.autograd.grad(cygrad.view_as_real(g).sum(), x)
+    assert second[0] == 0 and not second.isnan().any()

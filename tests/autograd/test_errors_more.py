@@ -331,7 +331,7 @@ def test_the_least_integer_over_minus_one(beyond_pytorch, torch):
 JUNK = {"str": "x", "bytes": b"x", "dict": {}, "set": {1}, "object": object(), "ellipsis": ..., "slice": slice(None)}
 NO_TENSORS = {"empty_cache", "from_file", "get_default_dtype", "get_num_threads", "get_rng_state", "initial_seed",
               "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_grad_enabled", "is_inference_mode_enabled",
-              "is_tensor", "seed"}
+              "is_storage", "is_tensor", "seed", "typename"}
 
 
 def public_functions(module):
@@ -354,7 +354,8 @@ def test_junk_for_every_function(beyond_pytorch, torch, kind):
     """Every public function says that it cannot use junk as its first argument, and names its type."""
     tensors = operands(torch)
     before = state(tensors)
-    options = {"full_like": {"fill_value": 1}, "frombuffer": {"dtype": torch.float32},
+    options = {"empty_permuted": {"physical_layout": (0,)}, "full_like": {"fill_value": 1},
+               "frombuffer": {"dtype": torch.float32},
                "randint": {"size": (2,), "high": 5}, "randint_like": {"high": 5},
                "select_scatter": {"dim": 0, "index": 0}}
     unnamed = {}

@@ -34,12 +34,14 @@ cdef Tensor turned(Tensor x):
 
 cdef Tensor sgn_backward(Tensor g, Tensor x, Tensor y):
     """0 for real numbers. Of a complex one only the part of g across its direction y counts: (g - y Re(g conj(y))) / |x|; 0 at 0."""
-    cdef Tensor along, size
+    cdef Tensor along, size, zero
     if category(x.m.dtype) != KIND_COMPLEX:
         return zeros_same(g)
     size = op_abs(x)
+    zero = op_eq(size, like_number(0, size))
+    size = op_masked_fill(size, zero, scalar_tensor(1, size.m.dtype))         # derivatives of what is masked are none either
     along = op_mul(y, real_of_tensor(op_mul(g, conj_of(y))))
-    return op_masked_fill(op_div(op_sub(g, along), size), op_eq(size, like_number(0, size)), scalar_tensor(0, g.m.dtype))
+    return op_masked_fill(op_div(op_sub(g, along), size), zero, scalar_tensor(0, g.m.dtype))
 
 
 cdef Tensor angle_backward(Tensor g, Tensor x):

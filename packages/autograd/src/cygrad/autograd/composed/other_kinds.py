@@ -6,7 +6,7 @@ from cygrad.storage.typed import TypedStorage
 from .. import _core
 from .._core import Tensor, add_methods
 from . import composed
-from ._args import tensor_arg
+from ._args import ints_arg, tensor_arg
 
 NO_ACCELERATOR = "Cannot access accelerator device when none is available: cygrad computes on the CPU"
 
@@ -59,6 +59,7 @@ def dequantize(input: Tensor) -> Tensor:
 @composed("function method")
 def is_distributed(input: Tensor) -> bool:
     """Whether the tensor is spread over processes: no."""
+    tensor_arg(input, "is_distributed")
     return False
 
 
@@ -149,7 +150,8 @@ def empty_permuted(size, physical_layout, *, dtype=None, layout=None, device=Non
     RuntimeError
         `physical_layout` is no order of the dimensions.
     """
-    size, order = tuple(size), tuple(physical_layout)
+    size = ints_arg(size, "empty_permuted", "size")
+    order = ints_arg(physical_layout, "empty_permuted", "physical_layout")
     if len(order) != len(size):
         raise RuntimeError("Number of dimensions in size does not match the length of the physical_layout; i.e. "
                            f"len(size) = {len(size)} is not equal to len(physical_layout) = {len(order)}")
