@@ -1,11 +1,16 @@
 """Settings of the whole test run: what is tested is printed first, and random examples are the same in every run."""
 
 import os
+import signal
 
 from hypothesis import settings
 
 settings.register_profile("cygrad", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("cygrad")
+
+# A shell starts what runs behind it with Ctrl-C ignored, which children inherit: tests that interrupt one would hang.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_report_header(config):
