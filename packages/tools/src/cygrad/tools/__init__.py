@@ -15,6 +15,7 @@ __all__ = [
     "find_nan",
     "gradcheck",
     "graph",
+    "memory",
     "onnx",
     "saved_tensors",
     "show_storage",
@@ -22,7 +23,7 @@ __all__ = [
     "strict",
 ]
 
-_MODULES = ("gradcheck", "graph", "onnx", "storage_picture")
+_MODULES = ("gradcheck", "graph", "memory", "onnx", "storage_picture")
 
 
 def __getattr__(name):
