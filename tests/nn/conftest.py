@@ -5,7 +5,9 @@ themselves are checked. A test that uses ``beyond_pytorch`` asks for more than P
 compares with PyTorch, where it is installed.
 """
 
+import gc
 import importlib
+import multiprocessing
 import os
 
 import pytest
@@ -57,3 +59,13 @@ def oracle():
 def seeded(torch):
     """Start the random numbers from a known place."""
     torch.manual_seed(0)
+
+
+@pytest.fixture
+def nothing_left():
+    """After each test, no process and no shared memory is left over."""
+    before = set(os.listdir("/dev/shm"))
+    yield
+    gc.collect()  # what an error's traceback keeps
+    assert not multiprocessing.active_children()
+    assert not {name for name in set(os.listdir("/dev/shm")) - before if "torch" in name or "cygrad" in name}

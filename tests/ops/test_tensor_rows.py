@@ -4,50 +4,23 @@ The samples are drawn from the rows, so a new row is tested without a line here.
 """
 
 import math
+import sys
+from pathlib import Path
 
 import pytest
 
 import cygrad
-from cygrad.storage.opgen.parse import load
 from cygrad.tools.gradcheck import gradcheck, gradgradcheck
 
-OF_PARTS = ("view_as_real", "view_as_complex")      # for complex numbers only: tests/autograd/test_complex.py
-PUBLIC = [row for row in load().values()
-          if {"function", "method", "inplace", "special"} & set(row.api) and row.name not in OF_PARTS]  # fmt: skip
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from row_samples import ARGUMENTS, INDICES, PUBLIC, SHAPES, TENSORS
+
 POINTWISE = [row for row in PUBLIC if row.kind == "pointwise"]
 DIFFERENTIABLE = [row for row in PUBLIC if row.grad]
 FLOATS, INTS = ("float32", "float64"), ("uint8", "int32", "int64")
 DTYPES = {"float": FLOATS, "int": ("bool", *INTS), "integer": INTS, "number": (*INTS, *FLOATS),
           "all": ("bool", *INTS, *FLOATS)}
-TENSORS = ("t", "tn", "n", "mask", "index")
-
-# Shapes of the tensors and values of the arguments, where two matrices of one shape and dimension 1 do not do.
-SHAPES = {
-    "mm": ((2, 3), (3, 4)),
-    "bmm": ((2, 2, 3), (2, 3, 2)),
-    "mv": ((2, 3), (3,)),
-    "dot": ((3,), (3,)),
-    "addmm": ((2, 4), (2, 3), (3, 4)),
-}
-ARGUMENTS = {
-    "transpose": (0, 1),
-    "select": (1, 1),
-    "narrow": (1, 1, 2),
-    "unfold": (1, 2, 1),
-    "index_reduce": (1, "prod"),
-    "scatter_reduce": (1, "mean"),
-    "constant_pad_nd": ((1, 2),),
-}
-INDICES = {
-    "index_select": [0, 2, 0],
-    "index_copy": [2, 0, 1],
-    "index_fill": [2, -3],
-    "index_reduce": [2, 0, 2],
-    "take": [[0, 4], [-1, 4]],
-    "put": [[0, 4, -1], [1, 2, 3]],
-    "scatter_reduce": [[0, 2, 1], [1, 0, 0]],
-    "scatter_add": [[0, 2, 1], [1, 0, 0]],
-}
 INEXACT_THERE = ("special_bessel_y0", "special_bessel_y1")  # PyTorch's results have 11 right digits
 LAYOUTS = {
     "transposed": lambda x: x.transpose(0, -1).contiguous().transpose(0, -1),
