@@ -163,7 +163,10 @@ def test_memory_replaced_while_another_thread_reads_it(run_child, beyond_pytorch
 
 
 def test_out_of_an_empty_tensor_in_several_threads(run_child, beyond_pytorch):
-    """An `out` that several threads make grow holds one of the results at the end."""
+    """An `out` that several threads make grow has the result's shape, and each element is that of one thread's result.
+
+    Which one may differ between elements: a thread that finds the shape already there writes beside the first.
+    """
     assert run_child("""
         import threading
         a, b = torch.full((1 << 18,), 1.0), torch.full((1 << 18,), 2.0)
@@ -177,6 +180,7 @@ def test_out_of_an_empty_tensor_in_several_threads(run_child, beyond_pytorch):
             threads = [threading.Thread(target=run, args=(x,)) for x in (a, b, a)]
             [t.start() for t in threads]
             [t.join() for t in threads]
-            assert out.shape == a.shape and out.sum().item() in (2.0 * (1 << 18), 4.0 * (1 << 18))
+            assert out.shape == a.shape
+            assert set(out.unique().tolist()) <= {2.0, 4.0}, out.unique()
         print("whole")
         """, OMP_NUM_THREADS="2") == "whole"
