@@ -1,11 +1,15 @@
 """Who holds memory: snapshots by role, what a peak is made of, what is left between two points."""
 
 import gc
+import sys
 
+import numpy as np
 import pytest
 
 import cygrad
 from cygrad import nn
+from cygrad.storage import memory_stats
+from cygrad.storage.core import note_births, noted_births
 from cygrad.tools import memory
 
 
@@ -109,6 +113,17 @@ def test_the_peak_of_training_is_told_by_role():
     assert roles["saved for backward"] >= 4 * 200 * 500
 
 
+def test_what_is_passed_back_is_named_by_its_node():
+    x = cygrad.ones(1000, requires_grad=True)
+    y = x * cygrad.ones(1000)
+    found = []
+    y.register_hook(lambda g: found.append(memory.snapshot()))
+    with memory.record():
+        y.exp().sum().backward(); made = here()                                       # noqa: E702
+    passed = [m for m in of_role(found[0], "passed back") if m.nbytes == 4000]
+    assert [(m.name, line_number(m)) for m in passed] == [("ExpBackward0", made)]
+
+
 def test_peak_of_what_it_cannot_tell():
     with pytest.raises(RuntimeError, match="no operation"):
         memory.peak(lambda: None)
@@ -149,3 +164,107 @@ def test_a_module_inside_itself():
     model._modules["again"] = model
     assert any(m.role == "parameter" for m in memory.snapshot())
     del model._modules["again"]
+
+
+def line_number(m):
+    file, number = m.line.split(", ")[0].split(": ")[0].rsplit(":", 1)
+    assert file.endswith("test_memory.py")
+    return int(number)
+
+
+def here():
+    return sys._getframe(1).f_lineno
+
+
+def test_every_storage_has_its_line_while_recording():
+    with memory.record() as recorder:
+        model = nn.Linear(101, 103); made = here()                                    # noqa: E702
+        optimizer = cygrad.optim.Adam(model.parameters())
+        x = cygrad.ones(7, 101); inputs = here()                                      # noqa: E702
+        loss = model(x).exp().sum(); forward = here()                                 # noqa: E702
+        saved = {m.nbytes: line_number(m) for m in of_role(memory.snapshot(), "saved for backward") if m.number}
+        loss.backward(); backward = here()                                            # noqa: E702
+        optimizer.step(); step = here()                                               # noqa: E702
+        shared = cygrad.from_numpy(np.ones(107)); borrowed = here()                   # noqa: E702
+        alias = shared.data
+        bare = cygrad.UntypedStorage(109); alone = here()                             # noqa: E702
+    mine = [m for m in memory.snapshot() if m.number is not None and m.number > recorder._since]
+    lines = {(m.role, m.nbytes): line_number(m) for m in mine}
+    assert lines["parameter", 4 * 101 * 103] == made and lines["gradient", 4 * 101 * 103] == backward
+    assert saved[4 * 7 * 101] == inputs and saved[4 * 7 * 103] == forward
+    assert lines["optimizer state", 4 * 101 * 103] == step
+    numpys, = [m for m in mine if m.borrowed]
+    assert numpys.nbytes == 8 * 107 and line_number(numpys) == borrowed and numpys.tensors == ("float64 [107]",)
+    holds, = [m for m in mine if m.nbytes == 109]
+    assert holds.tensors == () and line_number(holds) == alone and "no tensor" in str(holds)
+    assert alias.shape == (107,) and len(bare) == 109
+    sums = memory.Snapshot(mine).by_line()
+    assert list(sums.values()) == sorted(sums.values(), reverse=True)
+    assert sum(sums.values()) == sum(m.nbytes for m in mine)
+    assert "by the line that made them:" in memory.Snapshot(mine).table()
+    assert "Adam.step" in next(m.line for m in mine if m.role == "optimizer state")
+
+
+def test_what_is_made_after_recording_has_no_line_and_what_dies_is_forgotten():
+    before = len(noted_births())
+    with memory.record():
+        with memory.record():
+            x = cygrad.ones(11_111)
+        y = cygrad.ones(11_113)
+    z = cygrad.ones(11_117)
+    known = {m.nbytes: m.line is not None for m in memory.snapshot()}
+    assert known[4 * 11_111] and known[4 * 11_113] and not known[4 * 11_117]
+    assert len(noted_births()) == before + 2
+    del x, y, z
+    assert len(noted_births()) == before
+    again = [cygrad.ones(11_111) for _ in range(100)]                 # at the same addresses
+    assert all(m.line is None for m in memory.snapshot() if m.nbytes == 4 * 11_111) and len(again) == 100
+
+
+def test_recording_changes_no_storage():
+    with memory.record():
+        s = cygrad.UntypedStorage(0)
+        assert s.resize_(100).nbytes() == 100 and s.resize_(10).resize_(100).nbytes() == 100
+        with pytest.raises(RuntimeError, match="cannot grow"):
+            s.resize_(200)
+        with pytest.raises(RuntimeError, match="not resizable"):
+            s[2:5].resize_(1)
+        with pytest.raises(RuntimeError, match="initialised once"):
+            s.__init__(3)
+    live = memory_stats()["live_bytes"]
+    s.resize_(1)
+    del s
+    assert memory_stats()["live_bytes"] == live - 100
+
+
+def test_a_slice_of_a_storage_is_that_storage():
+    with memory.record():
+        s = cygrad.UntypedStorage(4321)
+        t = cygrad.tensor([], dtype=cygrad.uint8).set_(s[1:11])
+    mine = [m for m in memory.snapshot() if m.nbytes in (4321, 10)]
+    assert [(m.nbytes, m.tensors, m.borrowed) for m in mine] == [(4321, ("uint8 [10]",), False)] and t.shape == (10,)
+
+
+def test_where_noting_fails_no_storage_is_made():
+    stats = memory_stats()
+    note_births(1, lambda: 1 / 0)
+    try:
+        with pytest.raises(ZeroDivisionError):
+            cygrad.UntypedStorage(1000)
+        with pytest.raises(ZeroDivisionError):
+            cygrad.ones(1000)
+    finally:
+        note_births(-1, lambda: 1 / 0)
+    assert memory_stats()["live_storages"] == stats["live_storages"]
+    assert memory_stats()["live_bytes"] == stats["live_bytes"]
+    for change, place, error in ((2, len, ValueError), (-1, len, ValueError), (1, None, TypeError)):
+        with pytest.raises(error, match="note_births"):
+            note_births(change, place)
+
+
+def test_borrowed_memory_is_no_part_of_the_allocators_peak():
+    x = cygrad.from_numpy(np.ones(500_000))
+    found = memory.peak(lambda: (x[:1000] + 1).sum().item())
+    assert sum(m.nbytes for m in found if m.borrowed) >= 4_000_000 and found.peak_bytes < found.total
+    made = [m for m in found if m.nbytes == 8000]
+    assert made and all("test_memory.py" in m.line for m in made)

@@ -129,8 +129,19 @@ def _line_of(Node n):
 
 
 def _memory_of(Tensor t):
-    """(storage, its bytes): equal storages are one memory."""
-    return <size_t><void*>t.mem, t.mem.nbytes
+    """(storage, its bytes): equal storages are one memory. One that borrows another's bytes is that other one."""
+    cdef Storage s = t.mem
+    while isinstance(s.owner, Storage):
+        s = <Storage>s.owner
+    return <size_t><void*>s, s.nbytes
+
+
+def _birth_place():
+    """For notes of where storages are made: the line of the program, and the name of the node whose backward runs, or None."""
+    name = None
+    if cyg_pass != NULL and (<Pass>cyg_pass).running != NULL:
+        name = node_name(<Node>(<Pass>cyg_pass).running)
+    return user_line(), name
 
 
 def _kept_by(Node n):

@@ -13,6 +13,7 @@ builtin_type = type
 include "abi.pxi"
 include "types.pxi"     # dtype, Size, device
 include "memory.pxi"    # block cache, Storage
+include "births.pxi"    # where storages were made
 include "meta.pxi"      # Meta, broadcasting, overlap
 include "views.pxi"     # view rules
 include "iter.pxi"      # Iter and its drivers

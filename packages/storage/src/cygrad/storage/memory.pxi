@@ -268,6 +268,7 @@ cdef enum:                 # Storage.kind
     BLOCK = 1              # from block_alloc
     BORROWED = 2           # belongs to `owner`
     RESIZED = 3            # from block_alloc, for as many bytes as the int `owner` says
+    NOTED = 0x80           # a flag beside them: `births` knows where it was made
 
 
 cdef int out_of_memory(int64_t nbytes) except -1:
@@ -299,7 +300,7 @@ cdef Storage storage_new(int64_t nbytes):
         s.ptr = <char*>block_alloc(nbytes)
         if s.ptr == NULL:
             out_of_memory(nbytes)
-        s.kind = BLOCK
+        s.kind |= BLOCK
         s.nbytes = nbytes
     return s
 
@@ -309,7 +310,7 @@ cdef Storage storage_borrow(char* ptr, int64_t nbytes, object owner, bint readon
     s.ptr = ptr
     s.origin = cyg_origin
     s.nbytes = nbytes
-    s.kind = BORROWED
+    s.kind |= BORROWED
     s.readonly = readonly
     s.owner = owner
     return s
@@ -344,11 +345,13 @@ cdef class Storage:
     def __cinit__(self):
         global live_storages
         live_storages += 1
+        if birth_noters:
+            note_birth(self)
 
     def __init__(self, content=0):
         cdef Py_ssize_t nbytes
         cdef bytes given = None
-        if self.ptr != NULL or self.kind != EMPTY:
+        if self.ptr != NULL or self.kind & ~NOTED != EMPTY:
             raise RuntimeError("a storage is initialised once")
         if hasattr(content, "__index__"):
             nbytes = content
@@ -361,7 +364,7 @@ cdef class Storage:
             self.ptr = <char*>block_alloc(nbytes)
             if self.ptr == NULL:
                 out_of_memory(nbytes)
-            self.kind = BLOCK
+            self.kind |= BLOCK
             self.nbytes = nbytes
         if given is not None and nbytes:            # without bytes there is no memory: C wants pointers even so
             memcpy(self.ptr, <const char*>given, nbytes)
@@ -369,6 +372,8 @@ cdef class Storage:
     def __dealloc__(self):
         global live_storages
         live_storages -= 1
+        if self.kind & NOTED:
+            forget_birth(self)
         if self.kind == BLOCK:
             block_free(self.ptr, self.nbytes)
         elif self.kind == RESIZED:
@@ -463,22 +468,23 @@ cdef class Storage:
         RuntimeError
             The memory is borrowed; or a storage that has bytes would have to move to grow, from under its tensors.
         """
-        cdef int64_t room = self.owner if self.kind == RESIZED else self.nbytes
-        if self.kind == BORROWED:
+        cdef int kind = self.kind & ~NOTED
+        cdef int64_t room = self.owner if kind == RESIZED else self.nbytes
+        if kind == BORROWED:
             raise RuntimeError("Trying to resize storage that is not resizable: its memory belongs to another object")
         if nbytes < 0:
             raise RuntimeError(f"a storage of {nbytes} bytes: its size must not be negative")
-        if self.kind == EMPTY and nbytes > 0:
+        if kind == EMPTY and nbytes > 0:
             self.ptr = <char*>block_alloc(nbytes)
             if self.ptr == NULL:
                 out_of_memory(nbytes)
-            self.kind = BLOCK
+            self.kind |= BLOCK
         elif nbytes > room:
             raise RuntimeError(f"a storage of {room} bytes cannot grow to {nbytes}: its bytes would move, and tensors "
                                "may point to them; make a new one and copy_ them")
-        elif self.kind == BLOCK:
+        elif kind == BLOCK:
             self.owner = room
-            self.kind = RESIZED
+            self.kind = RESIZED | self.kind & NOTED
         self.nbytes = nbytes
         return self
 
@@ -491,6 +497,11 @@ cdef class Storage:
     def _readonly(self):
         """Whether the memory was borrowed from an object that forbids writing."""
         return self.readonly != 0
+
+    @property
+    def _owner(self):
+        """The object that the memory belongs to, where it is borrowed; else None."""
+        return self.owner if self.kind & ~NOTED == BORROWED else None
 
     def tolist(self):
         """The bytes as a list of int."""
