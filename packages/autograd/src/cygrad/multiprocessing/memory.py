@@ -13,7 +13,7 @@ from cygrad import Tensor, frombuffer, uint8
 from cygrad.autograd import _core
 from cygrad.storage.interop import Mapping, mapping_of
 
-__all__ = ["move", "shared_mapping", "written_file"]
+__all__ = ["move", "shared_mapping", "write_again", "written_file"]
 
 FOLDER = "/dev/shm"
 
@@ -33,25 +33,40 @@ def _unnamed() -> int:
 
 
 @contextlib.contextmanager
-def _unnamed_file(nbytes: int) -> Iterator[int]:
-    """A new file, closed again if the block fails; RuntimeError says what was wanted."""
-    fd = -1
+def _asked_for(nbytes: int) -> Iterator[None]:
+    """What the system says in the block becomes a RuntimeError that says what was wanted."""
     try:
-        fd = _unnamed()
-        yield fd
-    except BaseException as error:
-        if fd >= 0:
-            os.close(fd)
-        if not isinstance(error, OSError):
-            raise
+        yield
+    except OSError as error:
         hint = ": raise the limit of open files, `ulimit -n`" if error.errno in (errno.EMFILE, errno.ENFILE) else ""
         raise RuntimeError(
             f"unable to allocate {nbytes} bytes of shared memory: {error.strerror} ({error.errno}){hint}"
         ) from None
 
 
-def written_file(parts: Iterable[tuple[int, memoryview]], nbytes: int) -> int:
+@contextlib.contextmanager
+def _unnamed_file(nbytes: int) -> Iterator[int]:
+    """A new file, closed again if the block fails; RuntimeError says what was wanted."""
+    with _asked_for(nbytes):
+        fd = _unnamed()
+        try:
+            yield fd
+        except BaseException:
+            os.close(fd)
+            raise
+
+
+def _write(fd: int, parts: Iterable[tuple[int, memoryview]]) -> None:
+    for at, part in parts:
+        done = 0
+        while done < len(part):
+            done += os.pwrite(fd, part[done:], at + done)
+
+
+def written_file(parts: Iterable[tuple[int, memoryview]], nbytes: int, room: int = 0) -> int:
     """Return the descriptor of a new file without a name, in memory, that has given bytes at given places.
+
+    It has `nbytes` bytes, or `room` if that is more; what is not written takes up no memory.
 
     Raises
     ------
@@ -59,12 +74,23 @@ def written_file(parts: Iterable[tuple[int, memoryview]], nbytes: int) -> int:
         If there is no room, or no descriptor, left.
     """
     with _unnamed_file(nbytes) as fd:
-        os.ftruncate(fd, nbytes)
-        for at, part in parts:
-            done = 0
-            while done < len(part):
-                done += os.pwrite(fd, part[done:], at + done)
+        os.ftruncate(fd, max(nbytes, room))
+        _write(fd, parts)
         return fd
+
+
+def write_again(fd: int, parts: Iterable[tuple[int, memoryview]], nbytes: int, room: int = 0) -> None:
+    """Write `nbytes` other bytes into such a file, which then has `room` bytes, unless that is 0.
+
+    Raises
+    ------
+    RuntimeError
+        If there is no room left.
+    """
+    with _asked_for(nbytes):
+        if room:
+            os.ftruncate(fd, room)
+        _write(fd, parts)
 
 
 def shared_mapping(nbytes: int) -> Mapping:

@@ -140,6 +140,33 @@ cdef class Mapping:
         return self.nbytes
 
 
+cdef class Part:
+    """The first bytes of a mapping; a buffer, whose end tells that nobody uses them any more.
+
+    Parameters
+    ----------
+    mapping : Mapping
+    nbytes : int
+
+    Raises
+    ------
+    ValueError
+        The mapping has fewer bytes.
+    """
+    cdef readonly Mapping mapping
+    cdef readonly Py_ssize_t nbytes
+    cdef object __weakref__
+
+    def __cinit__(self, Mapping mapping not None, Py_ssize_t nbytes):
+        if nbytes < 0 or nbytes > mapping.nbytes:
+            raise ValueError(f"a part of {nbytes} bytes of a mapping that has {mapping.nbytes}")
+        self.mapping = mapping
+        self.nbytes = nbytes
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        PyBuffer_FillInfo(view, self, self.mapping.ptr, self.nbytes, False, flags)
+
+
 cdef class Lease:
     # owned by the Storage that views the memory; while it lives, the exporter may neither move nor resize it
     cdef Py_buffer view
@@ -157,6 +184,8 @@ cdef Mapping mapped(object obj):
     """The mapping that a buffer, or a slice of one, lies in, or None."""
     if isinstance(obj, memoryview):
         obj = obj.obj
+    if isinstance(obj, Part):
+        obj = (<Part>obj).mapping
     return obj if isinstance(obj, Mapping) else None
 
 

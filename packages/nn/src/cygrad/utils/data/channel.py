@@ -1,8 +1,9 @@
 """Messages between a loader and its workers: the bytes of tensors and arrays travel in shared memory.
 
 A message is one packet on a socket: a header, the pickle if it is short, and the descriptor of an unnamed file with
-everything else. Nothing has a name, so nothing is left over whoever is killed when; and the one who gets a message
-maps the file and closes the descriptor, so batches that are kept use up no descriptors.
+everything else, unless it came with an earlier message (`blocks`). Nothing has a name, so nothing is left over whoever
+is killed when; and the one who gets a message maps the file and closes the descriptor, so batches that are kept use up
+no descriptors.
 
 Of a tensor, only the part of its storage travels that it shows. Tensors whose memory overlaps do so afterwards too.
 """
@@ -26,13 +27,14 @@ import cygrad.multiprocessing  # noqa: F401  tensors of a dataset that is handed
 from cygrad import Tensor, UntypedStorage, dtype, frombuffer, uint8
 from cygrad.autograd._core import rebuild
 from cygrad.autograd.interop import bytes_of
-from cygrad.multiprocessing.memory import written_file
 from cygrad.multiprocessing.reductions import check_leaf
 from cygrad.storage.interop import Mapping
+from cygrad.utils.data.blocks import LIMIT, NONE, Received, Sent
 
-__all__ = ["Channel", "Message", "encode"]
+__all__ = ["Channel", "Message"]
 
-HEADER = struct.Struct("<QQQqqq")  # bytes of the file, of the table of its parts, and of the pickle; the tag
+HEADER = struct.Struct("<QQQqQqqq")  # bytes of: file, table of its parts, pickle; block; how many are free; the tag
+FREE = struct.Struct("<q")  # after the header: blocks of the receiver that it may use again
 INLINE = 1800  # table and pickle up to here travel in the packet: a packet is sent whole or not at all
 ALIGNMENT = 64
 GRAIN = 16  # the largest element: parts keep their address modulo this
@@ -42,12 +44,10 @@ class _Pickler(ForkingPickler):
     """Collects tensors, and the buffers of arrays, instead of pickling their bytes."""
 
     def __init__(self, file: io.BytesIO) -> None:
-        self.buffers: list[memoryview] = []
+        self.buffers: list[pickle.PickleBuffer] = []
         self.tensors: list[Tensor] = []
-        super().__init__(file, 5, True, self._keep)
-
-    def _keep(self, buffer: pickle.PickleBuffer) -> None:
-        self.buffers.append(buffer.raw())
+        # A method of its own would make a cycle, and batches would live until the garbage is collected.
+        super().__init__(file, 5, True, self.buffers.append)
 
     def reducer_override(self, obj: Any) -> Any:
         """How an object is pickled."""
@@ -134,8 +134,8 @@ def _described(tensor: Tensor) -> tuple[tuple, tuple, dtype, bool]:
     return tuple(tensor.shape), tensor.stride(), tensor.dtype, tensor.requires_grad
 
 
-def encode(tag: tuple[int, int, int], obj: Any) -> tuple[bytes, int]:
-    """The packet for an object, and the descriptor that goes with it, or -1: the caller sends and closes it.
+def _encode(tag: tuple[int, int, int], obj: Any, sent: Sent, received: Received) -> tuple[bytes, int, bool]:
+    """The packet for an object, the descriptor that goes with it, or -1, and whether the sender then closes that.
 
     Raises
     ------
@@ -149,28 +149,23 @@ def encode(tag: tuple[int, int, int], obj: Any) -> tuple[bytes, int]:
     pickler.dump(obj)
     layout = _Layout()
     storages, tensors = layout.add_tensors(pickler.tensors)
-    buffers = [layout.add(buffer) for buffer in pickler.buffers]
+    buffers = [layout.add(buffer.raw()) for buffer in pickler.buffers]
     table = pickle.dumps((storages, tensors, buffers), 5) if storages or tensors or buffers else b""
     body = file.getbuffer()
     short = len(table) + len(body) <= INLINE
     if not short:
         layout.parts += [(layout.size, memoryview(table)), (layout.size + len(table), body)]
         layout.size += len(table) + len(body)
-    header = HEADER.pack(layout.size, len(table), len(body), *tag)
-    packet = header + table + body if short else header
-    return packet, written_file(layout.parts, layout.size) if layout.size else -1
+    block, fd = sent.write(layout.parts, layout.size) if layout.size else (NONE, -1)
+    free = received.take()  # last: where there is an error, the next message tells it
+    header = HEADER.pack(layout.size, len(table), len(body), block, len(free), *tag) + b"".join(map(FREE.pack, free))
+    return header + table + body if short else header, fd, fd >= 0 and block == NONE
 
 
-def _decode(packet: bytes, fd: int) -> Any:
-    """The object that a packet and its file hold. The descriptor is closed."""
-    size, table_length, length, *_ = HEADER.unpack_from(packet)
-    view = memoryview(b"")
-    if size:
-        try:
-            view = memoryview(Mapping(fd, size))
-        finally:
-            os.close(fd)
-    text = memoryview(packet)[HEADER.size :]
+def _decode(packet: bytes, view: memoryview) -> Any:
+    """The object that a packet and the bytes in its file hold."""
+    size, table_length, length, _, free, *_ = HEADER.unpack_from(packet)
+    text = memoryview(packet)[HEADER.size + free * FREE.size :]
     if not text:
         text = view[size - table_length - length :]
     storages, tensors, buffers = pickle.loads(text[:table_length]) if table_length else ((), (), ())
@@ -195,17 +190,32 @@ class Message:
         What it is about.
     """
 
-    def __init__(self, packet: bytes, fd: int) -> None:
-        self.tag: tuple[int, int, int] = HEADER.unpack_from(packet)[3:]
+    def __init__(self, packet: bytes, fd: int, channel: Channel) -> None:
+        self.size, _, _, self.block, _, *tag = HEADER.unpack_from(packet)
+        self.tag: tuple[int, int, int] = tuple(tag)
         self.packet = packet
         self.fd = fd
+        self.channel: Channel | None = channel  # until the content is taken
 
     def content(self) -> Any:
         """The object in it, which can be had once; whatever unpickling it raises."""
-        fd, self.fd = self.fd, -1
-        return _decode(self.packet, fd)
+        (fd, self.fd), (channel, self.channel) = (self.fd, -1), (self.channel, None)
+        if channel is None:
+            raise RuntimeError("the content of this message has been taken")
+        view = memoryview(b"")
+        try:
+            if self.block != NONE:
+                view = memoryview(channel.received.lend(self.block, fd, self.size))
+            elif self.size:
+                view = memoryview(Mapping(fd, self.size))
+        finally:
+            if fd >= 0:
+                os.close(fd)
+        return _decode(self.packet, view)
 
     def __del__(self) -> None:
+        if self.channel is not None and self.block != NONE:
+            self.channel.received.decline(self.block, self.fd)
         if self.fd >= 0:
             os.close(self.fd)
 
@@ -221,7 +231,9 @@ class Channel:
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
-        self.waiting: list[tuple[bytes, int]] = []  # packets for which the socket had no room
+        self.waiting: list[tuple[bytes, int, bool]] = []  # what `_encode` made, for which the socket had no room
+        self.sent = Sent()
+        self.received = Received()
 
     @classmethod
     def pair(cls) -> tuple[Channel, Channel]:
@@ -231,7 +243,7 @@ class Channel:
 
     def send(self, tag: tuple[int, int, int], obj: Any) -> None:
         """Send an object, waiting for room; BrokenPipeError if nobody is there to read it."""
-        packet, fd = encode(tag, obj)
+        packet, fd, alone = _encode(tag, obj, self.sent, self.received)
         try:
             while True:
                 try:
@@ -241,18 +253,18 @@ class Channel:
                         raise
                 time.sleep(0.001)  # until some of the descriptors that are on their way have been received
         finally:
-            if fd >= 0:
+            if alone:
                 os.close(fd)
 
     def post(self, tag: tuple[int, int, int], obj: Any) -> None:
         """Send an object without waiting: where there is no room, `flush` sends it later."""
-        self.waiting.append(encode(tag, obj))
+        self.waiting.append(_encode(tag, obj, self.sent, self.received))
         self.flush()
 
     def flush(self) -> None:
         """Send what `post` could not, as far as there is room. If nobody is there to read it, it is dropped."""
         while self.waiting:
-            packet, fd = self.waiting[0]
+            packet, fd, alone = self.waiting[0]
             try:
                 self._send(packet, fd, socket.MSG_DONTWAIT)
             except BlockingIOError:
@@ -263,7 +275,7 @@ class Channel:
                 if not isinstance(error, (BrokenPipeError, ConnectionResetError)):
                     raise
             del self.waiting[0]
-            if fd >= 0:
+            if alone:
                 os.close(fd)
 
     def _send(self, packet: bytes, fd: int, flags: int) -> None:
@@ -290,19 +302,22 @@ class Channel:
         """
         flags = socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC
         try:
-            packet, fds, answer, _ = socket.recv_fds(self.sock, INLINE + HEADER.size, 1, flags)
+            packet, fds, answer, _ = socket.recv_fds(self.sock, HEADER.size + LIMIT * FREE.size + INLINE, 1, flags)
         except ConnectionResetError:
             raise EOFError from None
         if not packet:
             raise EOFError
-        if answer & socket.MSG_CTRUNC or (HEADER.unpack_from(packet)[0] and not fds):
+        size, _, _, block, free, *_ = HEADER.unpack_from(packet)
+        self.sent.take_back(number for (number,) in FREE.iter_unpack(packet[HEADER.size :][: free * FREE.size]))
+        if answer & socket.MSG_CTRUNC or (size and block == NONE and not fds):
             raise RuntimeError("Too many open files: a batch could not be received; raise the limit, `ulimit -n`")
-        return Message(packet, fds[0] if fds else -1)
+        return Message(packet, fds[0] if fds else -1, self)
 
     def close(self) -> None:
         """Close this end, and forget what was not sent."""
         self.sock.close()
-        for _, fd in self.waiting:
-            if fd >= 0:
+        for _, fd, alone in self.waiting:
+            if alone:
                 os.close(fd)
         self.waiting.clear()
+        self.sent.close()
