@@ -10,7 +10,7 @@ from cygrad import Tensor
 from cygrad.autograd import Function
 from cygrad.autograd._core import entitled
 from cygrad.autograd.autocasting import autocasts
-from cygrad.nn.functional.checks import allow_tensors, require_tensor
+from cygrad.nn.functional.checks import HALVES, allow_tensors, halves_in_float32, require_tensor
 from cygrad.nn.functional.dropouts import dropout
 from cygrad.nn.functional.products import linear
 
@@ -66,7 +66,7 @@ def scaled_dot_product_attention(
     _check(query, key, value, attn_mask, is_causal)
     if not 0 <= dropout_p <= 1:
         raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {dropout_p}")
-    if query.dtype in (cygrad.float16, cygrad.bfloat16):    # scores rounded to halves would be wrong by percents
+    if query.dtype in HALVES:  # scores rounded to halves would be wrong by percents
         mask = attn_mask.float() if attn_mask is not None and attn_mask.is_floating_point() else attn_mask
         wide = (query.float(), key.float(), value.float(), mask, dropout_p, is_causal, scale, enable_gqa)
         result = scaled_dot_product_attention(*wide).to(query.dtype)
@@ -208,6 +208,7 @@ def _mask_gradient(mask: Tensor, parts: list[Tensor]) -> Tensor:
 
 
 # ---- several heads -----------------------------------------------------------------------------------------------
+@halves_in_float32
 def multi_head_attention_forward(
     query: Tensor,
     key: Tensor,
@@ -303,6 +304,7 @@ def multi_head_attention_forward(
         mask,
         dropout_p if training else 0.0,
         query.shape,
+        num_heads,
         out_proj_weight,
         out_proj_bias,
         need_weights,
@@ -345,6 +347,7 @@ def _attend(
     mask: Tensor | None,
     chance: float,
     shape: tuple[int, ...],
+    heads: int,
     weight: Tensor,
     bias: Tensor | None,
     need_weights: bool,
@@ -359,12 +362,13 @@ def _attend(
         weights = (weights if mask is None else weights + mask).softmax(-1)
         weights = dropout(weights, chance) if chance else weights
         attended = weights @ v
-        shown = weights.view(batch, -1, length, weights.shape[2])
+        shown = weights.view(batch, heads, length, weights.shape[2])
         shown = shown.mean(1) if average else shown
         shown = shown if batched else shown.squeeze(0)
     else:
         attended = scaled_dot_product_attention(q, k, v, mask, chance)
-    output = linear(attended.transpose(0, 1).reshape(length * batch, embed), weight, bias).view(length, batch, -1)
+    output = linear(attended.transpose(0, 1).reshape(length * batch, embed), weight, bias)
+    output = output.view(length, batch, output.shape[1])
     return output if batched else output.squeeze(1), shown
 
 

@@ -8,8 +8,10 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from cygrad import Tensor, channels_last, channels_last_3d
-from cygrad.autograd._core import deliver, entitled
+from cygrad import Tensor, bfloat16, channels_last, channels_last_3d, float16
+from cygrad.autograd._core import _autocasts, deliver, entitled
+
+HALVES = (float16, bfloat16)
 
 
 def require_tensor(function: str, argument: str, value: Any) -> None:
@@ -82,6 +84,35 @@ def with_out(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def call(*args: Any, out: Tensor | None = None, **kwargs: Any) -> Tensor:
         result = function(*args, **kwargs)
         return result if out is None else deliver(result, out, True)
+
+    return call
+
+
+def halves_in_float32(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of several steps that computes in float32 if all its tensors are halves of one dtype.
+
+    Then results are rounded once, and not every step between, of which scores would be wrong by percents.
+    """
+
+    def wide(value: Any) -> Any:
+        return value.float() if isinstance(value, Tensor) and value.dtype in HALVES else value
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        tensors = [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)]
+        dtypes = {x.dtype for x in tensors if x.is_floating_point() or x.is_complex()}
+        if len(dtypes) != 1 or not dtypes.issubset(HALVES) or _autocasts():
+            return function(*args, **kwargs)
+        (half,) = dtypes
+
+        def narrow(result: Tensor) -> Tensor:
+            node = result.grad_fn
+            return result.to(half) if node is None else entitled(result.to(half), node.name())
+
+        results = function(*map(wide, args), **{name: wide(value) for name, value in kwargs.items()})
+        if isinstance(results, tuple):
+            return tuple(result if result is None else narrow(result) for result in results)
+        return narrow(results)
 
     return call
 

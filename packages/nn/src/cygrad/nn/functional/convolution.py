@@ -8,7 +8,7 @@ import cygrad
 from cygrad import Tensor
 from cygrad.autograd import _core
 from cygrad.autograd.autocasting import autocasts
-from cygrad.nn.functional.checks import formatted, per_dimension, require_tensor
+from cygrad.nn.functional.checks import HALVES, formatted, per_dimension, require_tensor
 from cygrad.nn.functional.integers import convolved
 
 __all__ = [
@@ -81,7 +81,7 @@ def _by_parts(run: Callable[..., Tensor], x: Tensor, weight: Tensor, *numbers: t
 
 def _widened(x: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
     """Halves as float32 where a bias will be added, so that the sum is rounded once."""
-    if bias is None or x.dtype != weight.dtype or x.dtype not in (cygrad.float16, cygrad.bfloat16):
+    if bias is None or x.dtype != weight.dtype or x.dtype not in HALVES:
         return x, weight, bias
     return x.float(), weight.float(), bias.float()
 

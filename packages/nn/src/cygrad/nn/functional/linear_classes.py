@@ -8,14 +8,13 @@ import warnings
 
 import cygrad
 from cygrad import Tensor
-from cygrad.nn.functional.checks import reduction_of, require_tensor
+from cygrad.nn.functional.checks import HALVES, reduction_of, require_tensor
 from cygrad.nn.functional.classes import cross_entropy
 from cygrad.nn.functional.products import linear
 
 __all__ = ["LinearCrossEntropyOptions", "linear_cross_entropy"]
 
 POLICIES = ("auto", "accurate", "balanced", "compact")
-HALVES = (cygrad.float16, cygrad.bfloat16)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -7,11 +7,9 @@ from collections.abc import Sequence
 import cygrad
 from cygrad import Tensor
 from cygrad.autograd._core import entitled
-from cygrad.nn.functional.checks import allow_tensors, require_tensor
+from cygrad.nn.functional.checks import HALVES, allow_tensors, require_tensor
 
 __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "rms_norm"]
-
-HALVES = (cygrad.float16, cygrad.bfloat16)
 
 
 def _check_dtypes(name: str, input: Tensor, *others: Tensor | None) -> None:

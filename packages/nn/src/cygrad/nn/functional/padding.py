@@ -108,6 +108,11 @@ def _padded_along(input: Tensor, dim: int, before: int, behind: int, mode: str) 
     elif mode == "circular":
         # What negative widths cut off does not come back at the other end.
         kept = size + min(before, 0) + min(behind, 0)
+        if kept < 1:
+            raise RuntimeError(
+                f"padding ({before}, {behind}) leaves nothing of dimension {dim} of input {list(input.shape)} that "
+                "could be repeated"
+            )
         at = cygrad.arange(-max(before, 0), kept + max(behind, 0)).remainder(kept) - min(before, 0)
     else:
         at = (size - 1) - ((size - 1) - at.abs()).abs()

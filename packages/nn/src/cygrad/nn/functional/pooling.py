@@ -405,10 +405,10 @@ def _adaptive(name: str, dims: int, input: Tensor, output_size: Sizes | Sequence
         raise RuntimeError(
             f"{name}: elements of output_size must be greater than or equal to 0 but received {tuple(sizes)}"
         )
+    if "avg" in name and all(size == 1 for size in sizes):
+        return sizes  # means of everything, which may be nothing
     # PyTorch takes the first dimension for a batch even where there is none, and means of no channels in one and two.
     means = "avg" in name and dims < 3
-    if means and all(size == 1 for size in sizes):
-        return sizes
     for dim in range(input.dim() - dims if means else 1, input.dim()):
         if input.shape[dim] == 0:
             raise RuntimeError(

@@ -10,7 +10,7 @@ import cygrad
 from cygrad import Tensor
 from cygrad.autograd._core import entitled
 from cygrad.autograd.autocasting import autocasts
-from cygrad.nn.functional.checks import formatted, outside, require_tensor
+from cygrad.nn.functional.checks import HALVES, formatted, outside, require_tensor
 from cygrad.nn.functional.pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 
 __all__ = ["affine_grid", "grid_sample", "interpolate", "upsample", "upsample_bilinear", "upsample_nearest"]
@@ -380,7 +380,7 @@ def grid_sample(
         )
     align = _corners(align_corners, "grid_sample")
     dims = _check_grid(input, grid, mode)
-    if input.dtype in (cygrad.float16, cygrad.bfloat16):        # places and weights need the digits of a float32
+    if input.dtype in HALVES:  # places and weights need the digits of a float32
         wide = grid_sample(input.float(), grid.float(), mode, padding_mode, align)
         return entitled(wide.to(input.dtype), f"GridSampler{dims}DBackward0")
     axes = list(reversed(grid.unbind(-1)))  # as the image's dimensions: (y, x) or (z, y, x)

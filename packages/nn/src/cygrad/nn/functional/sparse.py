@@ -8,7 +8,7 @@ import cygrad
 from cygrad import Tensor
 from cygrad.autograd import Function
 from cygrad.autograd._core import entitled, whole_batch, with_room
-from cygrad.nn.functional.checks import allow_tensors, require_tensor
+from cygrad.nn.functional.checks import HALVES, allow_tensors, require_tensor
 
 __all__ = ["embedding", "embedding_bag", "one_hot"]
 
@@ -244,7 +244,7 @@ def embedding_bag(
     rows = _rows(weight, flat, None, scale_grad_by_freq)
     if mode == "max":
         return entitled(_largest(rows, owner, bags), "EmbeddingBagBackward0")
-    if rows.dtype in (cygrad.float16, cygrad.bfloat16):
+    if rows.dtype in HALVES:
         rows = rows.float()                  # sums of halves are rounded once
     if factors is not None:
         rows = rows * factors.unsqueeze(-1)
