@@ -130,9 +130,10 @@ def _is_in(boxes, box, joined):
 
 def _runs(graph, boxes):
     """A box around a stretch, without branches, in which the same few operations come again and again."""
-    chains = _chains(graph, boxes)
-    for chain in chains:
-        labels = [(graph.vertices[k].kind, graph.vertices[k].lines) for k in chain]
+    numbers = {}  # label -> what stands for it: numbers compare faster
+    for chain in _chains(graph, boxes):
+        shown = [(graph.vertices[k].kind, graph.vertices[k].lines) for k in chain]
+        labels = [numbers.setdefault(label, len(numbers)) for label in shown]
         start = 0
         while start < len(chain):
             period, count = _best_period(labels, start)
@@ -140,7 +141,7 @@ def _runs(graph, boxes):
                 start += 1
                 continue
             members = chain[start : start + period * count]
-            names = [labels[start + i][1][0] for i in range(period)]
+            names = [shown[start + i][1][0] for i in range(period)]
             box = boxes.add("run", f"{' → '.join(names)} × {count}", "", boxes.of[members[0]])
             for k in members:
                 boxes.of[k] = box
@@ -151,6 +152,8 @@ def _best_period(labels, start):
     """The period of the longest repetition that starts here, and how often it comes."""
     best = (1, 1)
     for period in range(1, min(_LONGEST_PERIOD, len(labels) - start) + 1):
+        if best[0] * best[1] == len(labels) - start:
+            break
         end = start + period
         while end < len(labels) and labels[end] == labels[end - period]:
             end += 1

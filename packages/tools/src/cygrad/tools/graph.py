@@ -30,6 +30,18 @@ _VIEWS = ("backward", "forward")
 _LARGEST_SHOWN = 3000  # vertices that a notebook still draws by itself
 
 
+@contextmanager
+def _no_collections():
+    """Making many small objects that all stay would have the garbage collector look through them again and again."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
 @dataclass(frozen=True)
 class Vertex:
     """A box or ellipse of the drawing.
@@ -165,14 +177,17 @@ class Graph:
 
     __hash__ = None
 
+    @_no_collections()
     def to_dot(self):
         """Return the graph in the DOT language of graphviz."""
         return _graph_text.to_dot(self)
 
+    @_no_collections()
     def to_mermaid(self):
         """Return the graph as a Mermaid flowchart, which Markdown of many sites shows; modules are subgraphs."""
         return _graph_text.to_mermaid(self)
 
+    @_no_collections()
     def to_svg(self):
         """Return the graph as an SVG document."""
         counts = Counter(v.kind for v in self.vertices)
@@ -180,6 +195,7 @@ class Graph:
         trunk = "head" if self.view == "backward" else "tail"
         return _graph_svg.draw(self.vertices, self.edges, trunk=trunk, title=title)
 
+    @_no_collections()
     def to_json(self, indent=None):
         """Return the graph as JSON, of the form that ``graph.schema.json`` beside this file describes."""
         return _graph_json.dumps(self, indent)
@@ -197,6 +213,7 @@ class Graph:
         graph.view, graph.vertices, graph.edges, graph.module_types = _graph_json.loads(text, Vertex, Edge)
         return graph
 
+    @_no_collections()
     def to_html(self, title=None):
         """Return a page to look around in, one file that needs no network.
 
@@ -454,18 +471,6 @@ class _Names:
         return self._by_maker.get((node, number), "")
 
 
-@contextmanager
-def _no_collections():
-    """Making many small objects that all stay would have the garbage collector look through them again and again."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
 def _roots(root):
     roots = tuple(root) if isinstance(root, (tuple, list)) else (root,)
     if not roots:
@@ -512,6 +517,6 @@ def _output_text(node, number):
 
 
 def _outputs_text(node):
-    count = len(node._output_meta)
-    more = f" and {count - 1} more" if count > 1 else ""
-    return _output_text(node, 0) + more
+    outputs = node._output_meta
+    more = f" and {len(outputs) - 1} more" if len(outputs) > 1 else ""
+    return (_shape_text(*outputs[0]) if outputs else "") + more
