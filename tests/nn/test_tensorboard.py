@@ -54,6 +54,17 @@ def write(library, board, folder):
         writer.add_text("text", "**words** ä", 2)
         writer.add_audio("sound", torch.linspace(-1, 1, 50)[None], 2, sample_rate=8000)
         writer.add_pr_curve("pr", torch.from_numpy((values > 0).astype(np.int64)), 1 / (1 + np.exp(-values)), 2)
+        writer.add_pr_curve_raw("raw", *([[3, 2], [2, 1], [0, 1], [0, 1], [0.6, 0.7], [1.0, 0.7]]), 2, num_thresholds=2)
+        writer.add_custom_scalars_multilinechart(["loss", "new"])
+        writer.add_custom_scalars_marginchart(["a", "b", "c"], "cat", "title")
+        boxes = torch.tensor([[1.0, 2.0, 20.0, 15.0], [5.0, 5.0, 9.0, 9.0]])
+        large = torch.from_numpy(noise.rand(3, 24, 30).astype(np.float32))
+        writer.add_image_with_boxes("boxes", large, boxes, 1)
+        writer.add_image_with_boxes("last", large.numpy().transpose(1, 2, 0), boxes, 1, dataformats="HWC")
+        points = torch.arange(12.0).view(1, 4, 3)
+        writer.add_mesh("points", points, global_step=3)
+        writer.add_mesh("solid", points, torch.zeros(1, 4, 3, dtype=torch.uint8), torch.tensor([[[0, 1, 2]]]),
+                        {"camera": {"cls": "PerspectiveCamera"}}, 3)
         writer.add_custom_scalars({"c": {"t": ["Multiline", ["loss", "new"]], "m": ["Margin", ["a", "b", "c"]]}})
         writer.add_hparams({"lr": 0.1, "name": "x", "n": 3, "none": None}, {"hparam/acc": 0.9},
                            {"name": ["x", "y"]}, run_name="trial")
@@ -118,6 +129,41 @@ def test_figures(board, tmp_path):
     assert (one.width, one.height, two.width, two.height) == (100, 50, 200, 50)
 
 
+def test_boxes_in_larger_pictures(torch, board, oracle, tmp_path):
+    """The same pixels; PyTorch notes the size from before."""
+    grey, boxes = np.linspace(0, 1, 720, dtype=np.float32).reshape(1, 24, 30), np.array([[1, 2, 20, 15]])
+    seen = []
+    for each, name in ((board, "ours"), (importlib.import_module("torch.utils.tensorboard"), "theirs")):
+        with each.SummaryWriter(tmp_path / name) as writer:
+            writer.add_image_with_boxes("larger", grey, boxes, 1, rescale=2)
+        ((*_, event),) = read(tmp_path / name)
+        seen.append(event.summary.value[0].image)
+    assert pixels(seen[0]) == pixels(seen[1]) and (seen[0].height, seen[0].width) == (48, 60)
+
+
+def test_videos_and_labels(torch, board, tmp_path, beyond_pytorch):
+    """PyTorch's videos need another library, and its labels another font."""
+    from PIL import Image
+
+    films = torch.zeros(2, 3, 1, 4, 6)
+    films[0, 1], films[1, 2] = 1, 1
+    boxes = torch.tensor([[2, 3, 90, 40]])
+    with board.SummaryWriter(tmp_path) as writer:
+        writer.add_video("v", films, 1, fps=5)
+        for labels in (None, ["seen"]):
+            writer.add_image_with_boxes("b", torch.zeros(3, 50, 100), boxes, 1, labels=labels)
+    film, bare, labelled = (event.summary.value[0].image for *_, event in read(tmp_path))
+    moving = Image.open(__import__("io").BytesIO(film.encoded_image_string))
+    assert (film.height, film.width, moving.n_frames, moving.info["duration"]) == (4, 12, 3, 200)
+    for frame in range(3):
+        moving.seek(frame)
+        seen = np.asarray(moving.convert("L")) > 127
+        assert (seen[:, :6] == (frame == 1)).all() and (seen[:, 6:] == (frame == 2)).all()
+    red = [np.asarray(pixels(image))[..., 0] > 127 for image in (bare, labelled)]
+    assert red[0][3, 2:91].all() and red[0][3:41, 90].all() and not red[0][10:30, 10:80].any()
+    assert (red[0] <= red[1]).all() and red[1].sum() > red[0].sum()
+
+
 def test_a_graph(torch, nn, board, tmp_path, beyond_pytorch):
     from tensorboard.compat.proto.graph_pb2 import GraphDef
 
@@ -166,8 +212,25 @@ def test_bad_input(torch, board, tmp_path):
             (lambda: writer.add_embedding(torch.ones(2)), AssertionError),
             (lambda: writer.add_embedding(torch.ones(2, 2), ["a"]), AssertionError),
             (lambda: writer.add_tensor("a", torch.ones(2, dtype=torch.complex64)), (ValueError, KeyError)),
+            (lambda: writer.add_custom_scalars_marginchart(["a"]), AssertionError),
         ):
             with pytest.raises(error):
+                call()
+    assert read(tmp_path) == []
+
+
+def test_bad_pictures(torch, board, tmp_path, beyond_pytorch):
+    grey = torch.zeros(1, 8, 8)
+    with board.SummaryWriter(tmp_path) as writer:
+        for call, error, words in (
+            (lambda: writer.add_video("a", torch.ones(2, 3, 4, 4)), ValueError, r"\(N, T, 1 or 3, H, W\)"),
+            (lambda: writer.add_video("a", torch.ones(1, 2, 3, 4, 4), fps=0), ValueError, "fps"),
+            (lambda: writer.add_mesh("a", torch.ones(4, 3)), ValueError, r"\(N, \*, 3\)"),
+            (lambda: writer.add_image_with_boxes("a", grey, torch.ones(3)), ValueError, r"\(N, 4\)"),
+            (lambda: writer.add_image_with_boxes("a", grey, torch.ones(1, 4), labels=["a", "b"]), ValueError, "labels"),
+            (lambda: writer.add_onnx_graph("model.onnx"), NotImplementedError, "add_graph"),
+        ):
+            with pytest.raises(error, match=words):
                 call()
     assert read(tmp_path) == []
 

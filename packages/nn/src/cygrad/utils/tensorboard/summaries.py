@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import wave
 from collections.abc import Sequence
 from typing import Any
@@ -26,11 +27,14 @@ __all__ = [
     "histogram",
     "hparams",
     "image",
+    "mesh",
     "picture",
     "pr_curve",
+    "pr_curve_of",
     "scalar",
     "tensor",
     "text",
+    "video",
 ]
 
 
@@ -183,18 +187,98 @@ def picture(array: np.ndarray) -> bytes:
     """An image of shape (H, W, C), of bytes or of numbers from 0 to 1, as PNG."""
     from PIL import Image
 
-    scaled = array.astype(np.float32) * (1 if array.dtype == np.uint8 else 255)
     file = io.BytesIO()
-    Image.fromarray(scaled.clip(0, 255).astype(np.uint8)).save(file, format="PNG")
+    Image.fromarray(_bytes(array)).save(file, format="PNG")
     return file.getvalue()
 
 
-def image(tag: str, value: Any, order: str) -> Summary:
-    """One image, or several in a grid; `order` names the dimensions."""
+def _bytes(array: np.ndarray) -> np.ndarray:
+    scaled = array.astype(np.float32) * (1 if array.dtype == np.uint8 else 255)
+    return scaled.clip(0, 255).astype(np.uint8)
+
+
+def image(
+    tag: str,
+    value: Any,
+    order: str,
+    boxes: tuple[Any, Sequence[str] | None] | None = None,
+    factor: float = 1,
+) -> Summary:
+    """One image, or several in a grid; `order` names the dimensions. With boxes and their labels, and larger."""
     array = _upright(array_of(value), order)
+    if boxes is not None:
+        array = _with_boxes(array, *boxes, factor)
     height, width, colours = array.shape
     proto = Summary.Image(height=height, width=width, colorspace=colours, encoded_image_string=picture(array))
     return _one(tag=tag, image=proto)
+
+
+def _with_boxes(array: np.ndarray, boxes: Any, labels: Sequence[str] | None, factor: float) -> np.ndarray:
+    """An image of shape (H, W, C) with red boxes, made larger."""
+    from PIL import Image, ImageDraw
+
+    edges = array_of(boxes).reshape(-1, 4) if array_of(boxes).size == 0 else array_of(boxes)
+    if edges.ndim != 2 or edges.shape[1] != 4:
+        raise ValueError(f"boxes of shape (N, 4) are wanted, got {edges.shape}")
+    labels = [""] * len(edges) if labels is None else [labels] if isinstance(labels, str) else labels
+    if len(labels) != len(edges):
+        raise ValueError(f"Number of labels must be equal to number of boxes: got {len(labels)} and {len(edges)}")
+    canvas = Image.fromarray(_bytes(array))
+    draw = ImageDraw.Draw(canvas)
+    for (left, upper, right, lower), label in zip(edges.tolist(), labels, strict=True):
+        corners = [(left, upper), (left, lower), (right, lower), (right, upper), (left, upper)]
+        draw.line(corners, width=2, fill="red")
+        if label:
+            draw.text((left + 3, upper + 2), label, fill="red")
+    size = int(canvas.width * factor), int(canvas.height * factor)
+    return np.asarray(canvas.resize(size, Image.Resampling.LANCZOS))
+
+
+def video(tag: str, value: Any, rate: float) -> Summary:
+    """Films of shape (N, T, C, H, W) in a grid, as an animated picture."""
+    from PIL import Image
+
+    films = array_of(value)
+    if films.ndim != 5 or films.shape[2] not in (1, 3) or not films.size:
+        raise ValueError(f"{tag}: films of shape (N, T, 1 or 3, H, W) are wanted, got {films.shape}")
+    if not rate > 0:
+        raise ValueError(f"{tag}: fps must be greater than 0, got {rate}")
+    frames = [Image.fromarray(_bytes(grid(films[:, i]).transpose(1, 2, 0))) for i in range(films.shape[1])]
+    file = io.BytesIO()
+    frames[0].save(
+        file, format="GIF", save_all=True, append_images=frames[1:], duration=max(1, round(1000 / rate)), loop=0
+    )
+    proto = Summary.Image(
+        height=frames[0].height, width=frames[0].width, colorspace=3, encoded_image_string=file.getvalue()
+    )
+    return _one(tag=tag, image=proto)
+
+
+def mesh(tag: str, vertices: Any, colours: Any, faces: Any, settings: dict[str, Any] | None) -> Summary:
+    """Points in space, their colours, and triangles between them: a tensor each."""
+    from tensorboard.plugins.mesh import metadata as mesh_metadata
+    from tensorboard.plugins.mesh.plugin_data_pb2 import MeshPluginData
+
+    kinds = (MeshPluginData.VERTEX, vertices), (MeshPluginData.FACE, faces), (MeshPluginData.COLOR, colours)
+    given = {kind: array_of(part) for kind, part in kinds if part is not None}
+    for array in given.values():
+        if array.ndim != 3 or array.shape[2] != 3:
+            raise ValueError(f"{tag}: vertices, colors and faces of shape (N, *, 3) are wanted, got {array.shape}")
+    bits = mesh_metadata.get_components_bitmask(list(given))
+    text = json.dumps(settings or {}, sort_keys=True)
+    values = [
+        Summary.Value(
+            tag=mesh_metadata.get_instance_name(tag, kind),
+            tensor=TensorProto(
+                dtype="DT_FLOAT", float_val=array.reshape(-1).tolist(), tensor_shape=_shaped(*array.shape)
+            ),
+            metadata=mesh_metadata.create_summary_metadata(
+                tag, None, kind, bits, list(array.shape), None, json_config=text
+            ),
+        )
+        for kind, array in given.items()
+    ]
+    return Summary(value=values)
 
 
 def audio(tag: str, value: Any, rate: int) -> Summary:
@@ -245,7 +329,13 @@ def pr_curve(tag: str, labels: Any, predictions: Any, thresholds: int, weights: 
     least = 1e-7
     missed = right[0] - right
     precision, recall = right / np.maximum(least, right + wrong), right / np.maximum(least, right + missed)
-    rows = np.stack([right, wrong, wrong[0] - wrong, missed, precision, recall])
+    return pr_curve_of([right, wrong, wrong[0] - wrong, missed, precision, recall], tag, thresholds)
+
+
+def pr_curve_of(rows: Sequence[Any], tag: str, thresholds: int) -> Summary:
+    """Counts (right, wrong, rightly and wrongly left out), precision and recall at so many thresholds, at most 127."""
+    thresholds = min(thresholds, 127)
+    rows = np.stack([array_of(row) for row in rows])
     proto = TensorProto(dtype="DT_FLOAT", float_val=rows.reshape(-1).tolist(), tensor_shape=_shaped(*rows.shape))
     content = PrCurvePluginData(version=0, num_thresholds=thresholds).SerializeToString()
     return _one(tag=tag, tensor=proto, metadata=_for_plugin("pr_curves", content))

@@ -65,8 +65,7 @@ class SummaryWriter:
     """Writes what TensorBoard shows: ``tensorboard --logdir runs``.
 
     Every ``add_`` method takes a tag, under which the values are shown, and ``global_step``, their place on the axis;
-    ``walltime`` is the time in seconds, now by default. Tensors, NumPy arrays and numbers are taken. Not there:
-    videos, meshes, images with boxes, ONNX.
+    ``walltime`` is the time in seconds, now by default. Tensors, NumPy arrays and numbers are taken.
 
     Parameters
     ----------
@@ -229,12 +228,43 @@ class SummaryWriter:
         message = summaries.pr_curve(tag, labels, predictions, num_thresholds, weights)
         self._writer().add_summary(message, global_step, walltime)
 
+    def add_pr_curve_raw(
+        self,
+        tag: str,
+        true_positive_counts: Any,
+        false_positive_counts: Any,
+        true_negative_counts: Any,
+        false_negative_counts: Any,
+        precision: Any,
+        recall: Any,
+        global_step: Any = None,
+        num_thresholds: int = 127,
+        weights: Any = None,
+        walltime: float | None = None,
+    ) -> None:
+        """Add a curve of precision and recall that was counted elsewhere: of each, a value for every threshold."""
+        counts = true_positive_counts, false_positive_counts, true_negative_counts, false_negative_counts
+        message = summaries.pr_curve_of([*counts, precision, recall], tag, num_thresholds)
+        self._writer().add_summary(message, global_step, walltime)
+
     def add_custom_scalars(self, layout: dict[str, dict[str, Sequence[Any]]]) -> None:
         """Say which scalars are shown together: ``{"category": {"title": ["Multiline", ["tag", "other tag"]]}}``.
 
         ``["Margin", ["value", "lower", "upper"]]`` shows a value between two others.
         """
         self._writer().add_summary(summaries.custom_scalars(layout))
+
+    def add_custom_scalars_multilinechart(
+        self, tags: Sequence[str], category: str = "default", title: str = "untitled"
+    ) -> None:
+        """Say that these scalars are shown in one chart; see `add_custom_scalars`."""
+        self.add_custom_scalars({category: {title: ["Multiline", tags]}})
+
+    def add_custom_scalars_marginchart(
+        self, tags: Sequence[str], category: str = "default", title: str = "untitled"
+    ) -> None:
+        """Say that the first of three scalars is shown between the two others; see `add_custom_scalars`."""
+        self.add_custom_scalars({category: {title: ["Margin", tags]}})
 
     def add_hparams(
         self,
@@ -287,6 +317,55 @@ class SummaryWriter:
             img_tensor = summaries.np.stack([summaries.array_of(image) for image in img_tensor])
         self._writer().add_summary(summaries.image(tag, img_tensor, dataformats), global_step, walltime)
 
+    def add_image_with_boxes(
+        self, tag: str, img_tensor: Any, box_tensor: Any, global_step: Any = None, walltime: float | None = None,
+        rescale: float = 1, dataformats: str = "CHW", labels: Sequence[str] | None = None,
+    ) -> None:
+        """Add an image with boxes drawn into it.
+
+        Parameters
+        ----------
+        img_tensor : Tensor or array
+            See `add_image`.
+        box_tensor : Tensor or array, shape (N, 4)
+            Left, upper, right and lower edge of each.
+        rescale : float
+            Factor by which the image, with its boxes, is made larger.
+        labels : list of str, optional
+            What is written at each box.
+
+        Raises
+        ------
+        ValueError
+            The boxes have another shape, or the labels another number.
+        """
+        message = summaries.image(tag, img_tensor, dataformats, (box_tensor, labels), rescale)
+        self._writer().add_summary(message, global_step, walltime)
+
+    def add_video(
+        self, tag: str, vid_tensor: Any, global_step: Any = None, fps: float = 4, walltime: float | None = None
+    ) -> None:
+        """Add films of shape (N, T, C, H, W), side by side, as an animated picture with `fps` frames a second."""
+        self._writer().add_summary(summaries.video(tag, vid_tensor, fps), global_step, walltime)
+
+    def add_mesh(
+        self, tag: str, vertices: Any, colors: Any = None, faces: Any = None,
+        config_dict: dict[str, Any] | None = None, global_step: Any = None, walltime: float | None = None,
+    ) -> None:
+        """Add points in space, or triangles between them.
+
+        Parameters
+        ----------
+        vertices : Tensor or array, shape (N, V, 3)
+        colors : Tensor or array, shape (N, V, 3), optional
+            From 0 to 255, one for each point.
+        faces : Tensor or array, shape (N, F, 3), optional
+            Numbers of the three points of each triangle.
+        config_dict : dict, optional
+            Cameras, lights and materials, for three.js.
+        """
+        self._writer().add_summary(summaries.mesh(tag, vertices, colors, faces, config_dict), global_step, walltime)
+
     def add_figure(
         self, tag: str, figure: Any, global_step: Any = None, close: bool = True, walltime: float | None = None
     ) -> None:
@@ -325,6 +404,12 @@ class SummaryWriter:
         if verbose:
             print(event.graph_def)
         self._writer().add_event(event)
+
+    def add_onnx_graph(self, prototxt: Any) -> None:
+        """NotImplementedError: `add_graph` draws models."""
+        raise NotImplementedError(
+            f"add_onnx_graph does not read ONNX files ({prototxt!r}): add_graph(model, input) draws the operations"
+        )
 
     def add_embedding(
         self,
