@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 
 import cygrad
@@ -144,6 +145,29 @@ def test_reflected_forms():
     assert x.__rdiv__(1.0).tolist() == pytest.approx([1 / 3, 0.25])
     assert cygrad.xlogy(2, x).tolist() == pytest.approx([2 * math.log(3), 2 * math.log(4)])
     assert cygrad.eye(2).__rmatmul__(cygrad.ones(2, 2)).tolist() == [[1, 1], [1, 1]]
+
+
+@pytest.mark.parametrize("number", [2, 2.0, True, 3, 0.1, 2 - 1j])
+@pytest.mark.parametrize("dtype", ["int32", "bfloat16", "float16", "float32", "float64", "complex64"])
+def test_number_over_tensor_is_its_reciprocal_times_the_number(number, dtype):
+    x = (cygrad.rand(1000) * 9 + 1).to(getattr(cygrad, dtype))
+    y = number / x
+    assert cygrad.equal(y, x.reciprocal() * number) and cygrad.equal(y, x.__rtruediv__(number))
+    assert cygrad.allclose(y, number * cygrad.ones_like(y) / x, rtol=4e-2 if x.element_size() == 2 else 1e-6)
+    if x.is_floating_point():
+        node = (number / x.requires_grad_()).grad_fn
+        assert (node.name(), node.next_functions[0][0].name()) == ("MulBackward0", "ReciprocalBackward0")
+
+
+def test_what_is_over_a_tensor():
+    x = cygrad.tensor([2.0, 4.0], requires_grad=True)
+    assert (np.array([1.0, 3.0]) / x.detach()).tolist() == [0.5, 0.75]
+    assert (np.float32(3) / x).grad_fn.name() == "MulBackward0"
+    assert (cygrad.tensor(2.0) / x).grad_fn.name() == "DivBackward0"
+    for other in ("a", [1.0, 2.0], None):
+        assert x.__rtruediv__(other) is NotImplemented
+        with pytest.raises(TypeError, match="unsupported operand"):
+            other / x
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8", "int16", "int32", "int64"])

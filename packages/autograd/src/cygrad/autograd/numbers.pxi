@@ -152,3 +152,12 @@ cdef object binary_object(int op, Tensor a, object b, bint swap):
         if t is None:
             return NotImplemented
     return binary(op, t, a) if swap else binary(op, a, t)
+
+
+cdef object divided_by(Tensor x, object number):
+    """The operator number / x as PyTorch has it, to the last bit and in the graph: number times the reciprocal of x."""
+    cdef Tensor inverse = unary(OP_RECIPROCAL, x)
+    product = binary_object(OP_MUL, inverse, number, False)
+    if product is NotImplemented and isinstance(number, np_type("ndarray")):
+        return inverse * number         # NumPy multiplies; it would not have divided
+    return product
