@@ -240,7 +240,8 @@ cdef Storage storage_of_dl(Meta* y, const CygDLTensor* t, object owner, bint rea
     cdef int64_t strides[MAXDIM]
     cdef int64_t step = 1, last = 0
     cdef int d, code = code_of_dl(t)
-    cdef char* data = <char*>t.data + t.byte_offset
+    cdef char* data = <char*>(<size_t>t.data + <size_t>t.byte_offset)        # of an empty array it may be NULL
+    cdef Storage memory
     cdef bint empty = False
     if t.device.device_type not in (DL_CPU, DL_CUDA_HOST):
         raise RuntimeError(f"from_dlpack(): unsupported device_type: {t.device.device_type}; 1, the CPU, is wanted")
@@ -257,8 +258,9 @@ cdef Storage storage_of_dl(Meta* y, const CygDLTensor* t, object owner, bint rea
         step *= max(t.shape[d], 1)
         empty |= t.shape[d] == 0
         last += (t.shape[d] - 1) * strides[d]
-    meta_strided(y, t.ndim, t.shape, strides, code, NULL if empty else data)
-    return storage_borrow(NULL if empty else data, 0 if empty else (last + 1) * ITEMSIZE[code], owner, readonly)
+    memory = storage_borrow(NULL if empty else data, 0 if empty else (last + 1) * ITEMSIZE[code], owner, readonly)
+    meta_strided(y, t.ndim, t.shape, strides, code, memory.ptr)
+    return memory
 
 
 cdef Storage storage_of_capsule(Meta* y, object capsule):

@@ -214,6 +214,7 @@ cdef Lease lease(object obj, int flags):
 
 cdef Storage storage_of_buffer(Meta* y, object obj):
     cdef Lease x
+    cdef Storage memory
     cdef Py_buffer* view
     cdef int64_t sizes[MAXDIM]
     cdef int64_t strides[MAXDIM]
@@ -246,7 +247,9 @@ cdef Storage storage_of_buffer(Meta* y, object obj):
         strides[d] //= view.itemsize
         last += (sizes[d] - 1) * strides[d]
     meta_strided(y, view.ndim, sizes, strides, code, <char*>view.buf)
-    return storage_borrow(<char*>view.buf, (last + 1) * view.itemsize if y.numel else 0, x, view.readonly)
+    memory = storage_borrow(<char*>view.buf, (last + 1) * view.itemsize if y.numel else 0, x, view.readonly)
+    y.data = memory.ptr
+    return memory
 
 
 def storage_from_buffer(obj):

@@ -37,6 +37,9 @@ cdef extern from *:
 
     static void cyg_unmap(void *p, size_t n) { munmap(p, n); }
 
+    /* Where a storage without bytes lies: neither read nor written, but C may calculate with it, as not with NULL. */
+    static char cyg_nowhere[64] __attribute__((aligned(64)));
+
     /* floor(log2(n)), n > 0 */
     static int cyg_log2(uint64_t n) { return 63 - __builtin_clzll(n); }
 
@@ -52,6 +55,7 @@ cdef extern from *:
     void* cyg_map(size_t n) noexcept
     void* cyg_aligned(size_t n) noexcept
     void cyg_unmap(void* p, size_t n) noexcept
+    char cyg_nowhere[64]
     int cyg_log2(uint64_t n) noexcept
 
 cdef enum:
@@ -264,7 +268,7 @@ cdef int settle() except -1:
 
 # ---- Storage --------------------------------------------------------------------------------------------------------
 cdef enum:                 # Storage.kind
-    EMPTY = 0              # nothing to give back
+    EMPTY = 0              # nothing to give back, ptr is cyg_nowhere
     BLOCK = 1              # from block_alloc
     BORROWED = 2           # belongs to `owner`
     RESIZED = 3            # from block_alloc, for as many bytes as the int `owner` says
@@ -297,17 +301,24 @@ cdef Storage storage_new(int64_t nbytes):
     cdef Storage s = Storage.__new__(Storage)
     s.origin = cyg_origin
     if nbytes > 0:
-        s.ptr = <char*>block_alloc(nbytes)
-        if s.ptr == NULL:
-            out_of_memory(nbytes)
-        s.kind |= BLOCK
-        s.nbytes = nbytes
+        take_block(s, nbytes)
     return s
+
+
+cdef inline int take_block(Storage s, int64_t nbytes) except -1:
+    """Memory for a storage that has none."""
+    cdef void* p = block_alloc(nbytes)
+    if p == NULL:
+        out_of_memory(nbytes)
+    s.ptr = <char*>p
+    s.kind |= BLOCK
+    s.nbytes = nbytes
+    return 0
 
 
 cdef Storage storage_borrow(char* ptr, int64_t nbytes, object owner, bint readonly):
     cdef Storage s = Storage.__new__(Storage)
-    s.ptr = ptr
+    s.ptr = ptr if ptr != NULL else cyg_nowhere
     s.origin = cyg_origin
     s.nbytes = nbytes
     s.kind |= BORROWED
@@ -345,13 +356,14 @@ cdef class Storage:
     def __cinit__(self):
         global live_storages
         live_storages += 1
+        self.ptr = cyg_nowhere
         if birth_noters:
             note_birth(self)
 
     def __init__(self, content=0):
         cdef Py_ssize_t nbytes
         cdef bytes given = None
-        if self.ptr != NULL or self.kind & ~NOTED != EMPTY:
+        if self.kind & ~NOTED != EMPTY:
             raise RuntimeError("a storage is initialised once")
         if hasattr(content, "__index__"):
             nbytes = content
@@ -361,11 +373,7 @@ cdef class Storage:
         if nbytes < 0:
             raise RuntimeError(f"a storage of {nbytes} bytes: its size must not be negative")
         if nbytes > 0:
-            self.ptr = <char*>block_alloc(nbytes)
-            if self.ptr == NULL:
-                out_of_memory(nbytes)
-            self.kind |= BLOCK
-            self.nbytes = nbytes
+            take_block(self, nbytes)
         if given is not None and nbytes:            # without bytes there is no memory: C wants pointers even so
             memcpy(self.ptr, <const char*>given, nbytes)
 
@@ -385,7 +393,7 @@ cdef class Storage:
 
     def data_ptr(self):
         """Address of the first byte; 0 when the storage is empty."""
-        return <uint64_t>self.ptr
+        return <uint64_t>self.ptr if self.ptr != cyg_nowhere else 0
 
     def __len__(self):
         return self.nbytes
@@ -475,10 +483,7 @@ cdef class Storage:
         if nbytes < 0:
             raise RuntimeError(f"a storage of {nbytes} bytes: its size must not be negative")
         if kind == EMPTY and nbytes > 0:
-            self.ptr = <char*>block_alloc(nbytes)
-            if self.ptr == NULL:
-                out_of_memory(nbytes)
-            self.kind |= BLOCK
+            take_block(self, nbytes)
         elif nbytes > room:
             raise RuntimeError(f"a storage of {room} bytes cannot grow to {nbytes}: its bytes would move, and tensors "
                                "may point to them; make a new one and copy_ them")
