@@ -1,4 +1,4 @@
-"""The modules of `test_module_parity` in bfloat16, with strided inputs, without items, of length 1."""
+"""The modules of `test_module_parity` in bfloat16, with strided inputs, without items, of length 1, derived twice."""
 
 import runpy
 import warnings
@@ -108,3 +108,36 @@ def test_of_length_one(torch, case):
     shapes = [(kind, (*shape[:-1], 1) if len(shape) > 2 else shape) for kind, shape in MODULES[case][2]]
     shapes = [(kind, (1, *shape[1:])) for kind, shape in shapes]
     compare(*(outcome(lib, case, shapes, lib.float64) for lib in (torch, oracle)), 1e-6, 1e-9)
+
+
+def second(lib, case):
+    """Gradients of gradients in float64, for the first input and the parameters; or the kind of error."""
+    name, args, shapes = MODULES[case]
+    drawn = np.random.default_rng(case)
+    lib.manual_seed(case)
+    module = getattr(lib.nn, name)(*args).double()
+    values = [made(kind, shape, drawn) for kind, shape in shapes]
+    tensors = [lib.tensor(x.tolist(), dtype=lib.float64 if x.dtype.kind == "f" else lib.int64) for x in values]
+    leaves = [x.requires_grad_() for x in tensors[:1] if x.is_floating_point()] + list(module.parameters())
+
+    def against(x):
+        return (x * lib.linspace(-1, 2, max(x.numel(), 1), dtype=lib.float64)[: x.numel()].reshape(x.shape)).sum()
+
+    try:
+        inputs = tensors if not getattr(module, "inplace", False) else [tensors[0].clone(), *tensors[1:]]
+        first = lib.autograd.grad(against(module(*inputs)), leaves, create_graph=True)
+        recorded = [g for g in first if g.requires_grad]
+        found = lib.autograd.grad(sum(map(against, recorded)), leaves, allow_unused=True) if recorded else []
+    except Exception as error:
+        return type(error).__name__
+    # Where the first gradients do not depend on a leaf, the second one is absent, or made of zeros.
+    zeros = [np.zeros(tuple(x.shape)) for x in leaves]
+    return [z if g is None else z + (g + 0).numpy() for g, z in zip(found or [None] * len(leaves), zeros, strict=True)]
+
+
+@ALL
+def test_second_gradients(torch, case):
+    ours, theirs = second(torch, case), second(oracle, case)
+    if isinstance(theirs, str):
+        pytest.skip("PyTorch has no second gradient")
+    compare(ours, theirs, 1e-6, 1e-9)

@@ -97,7 +97,7 @@ ADAM_OPTIONS = [
 CASES = [("SGD", o) for o in SGD_OPTIONS] + [(k, o) for k in ("Adam", "AdamW") for o in ADAM_OPTIONS]
 
 
-def trained(torch, kind, options, dtype, steps=50):
+def trained(torch, kind, options, dtype, steps=100):
     """Three parameters after steps with fixed pseudo-random gradients; the second one has none at times."""
     rng = np.random.default_rng(0)
     shapes = [(3, 4), (5,), ()]
@@ -120,7 +120,7 @@ def label(value):
 
 
 @pytest.mark.parametrize(("kind", "options"), CASES, ids=label)
-def test_fifty_steps_beside_torch(torch, oracle, kind, options):
+def test_a_hundred_steps_beside_torch(torch, oracle, kind, options):
     ours, optimizer = trained(torch, kind, options, "float64")
     theirs, reference = trained(oracle, kind, options, "float64")
     for a, b in zip(ours, theirs, strict=True):

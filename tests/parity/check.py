@@ -43,7 +43,8 @@ MAX_SAMPLES, MAX_GRADIENTS, MAX_FORMS, MAX_NUMEL = 60, 20, 8, 100_000
 CORRUPTING = {"lu_unpack", "linalg.lu"}
 # Rows of which PyTorch 2.13 reads outside an expanded input: median(tensor([5., 1.]).expand(3, 2), 0) holds garbage.
 # So is the gradient of batch_norm, of an expanded weight, which is read as if it were row-major.
-READING_ASTRAY = {"median", "nanmedian", "nn.functional.batch_norm"}
+# And expanded offsets of bags do not end at the last index any more, of which its sums and maxima think differently.
+READING_ASTRAY = {"median", "nanmedian", "nn.functional.batch_norm", "nn.functional.embedding_bag"}
 # Rows whose vectors are defined up to a phase; what the phases must not change is compared through the gradients.
 UP_TO_PHASE = {"svd", "linalg.svd", "linalg.eigh"}
 # Rows whose elements are random, or whatever was in memory: dtype, shape and strides are compared, no values.
