@@ -77,6 +77,10 @@ MODULES = [
     ("Upsample", (5, None, "trilinear"), [("randn", (2, 6, 3, 2, 2))]), ("Upsample", (3, None, "area"), [IMAGE]),
     ("UpsamplingNearest2d", (3,), [IMAGE]), ("UpsamplingBilinear2d", (None, 2), [IMAGE]),
     ("CrossEntropyLoss", (None, None, -100, None, "sum", 0.1), [X, CLASSES]), ("Softmax", (1,), [X]),
+    ("Softmin", (1,), [X]), ("LogSoftmax", (0,), [X]), ("Sigmoid", (), [X]), ("Tanh", (), [X]), ("Identity", (), [X]),
+    ("Flatten", (), [IMAGE]), ("Flatten", (0, 2), [IMAGE]), ("Unflatten", (1, (2, 3)), [IMAGE]),
+    ("Linear", (6, 3), [X]), ("Linear", (4, 2, False), [IMAGE]), ("MSELoss", (None, None, "sum"), [X, X]),
+    ("L1Loss", (), [X, X]), ("NLLLoss", (), [X, CLASSES]), ("NLLLoss", (None, None, 2, None, "sum"), [X, CLASSES]),
 ]
 
 
@@ -128,3 +132,40 @@ def test_as_pytorch(nn, torch, case):
             assert (a is None) == (b is None)
             if a is not None:
                 np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_unpooling(nn, torch, dims):
+    """What a pooling module leaves, put back where it was."""
+    values = np.random.default_rng(dims).standard_normal((2, 3, *(5,) * dims))
+    found = []
+    for lib in (torch, oracle):
+        x = lib.tensor(values.tolist(), dtype=lib.float64, requires_grad=True)
+        pool = getattr(lib.nn, f"MaxPool{dims}d")(3, 2, return_indices=True)
+        unpool = getattr(lib.nn, f"MaxUnpool{dims}d")(3, 2)
+        y = unpool(*pool(x), output_size=list(x.shape))
+        y.cos().sum().backward()
+        assert repr(unpool) == f"MaxUnpool{dims}d(kernel_size={(3,) * dims}, stride={(2,) * dims}, padding={(0,) * dims})"
+        found.append([y.detach().numpy(), x.grad.numpy(), np.array(unpool(*pool(x)).shape)])
+    for ours, theirs in zip(*found, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12)
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize("impossible_is_zero", [False, True])
+def test_ctc_loss(nn, torch, reduction, impossible_is_zero):
+    """Padded targets and joined ones, of different lengths; the last is longer than its input allows."""
+    drawn = np.random.default_rng(0)
+    scores, targets = drawn.standard_normal((9, 4, 5)), drawn.integers(1, 5, (4, 6))
+    lengths, sizes = (9, 7, 1, 4), (6, 3, 0, 6)
+    joined = [label for row, size in zip(targets.tolist(), sizes, strict=True) for label in row[:size]]
+    for labels in (targets.tolist(), joined):
+        found = []
+        for lib in (torch, oracle):
+            x = lib.tensor(scores.tolist(), dtype=lib.float64, requires_grad=True)
+            loss = lib.nn.CTCLoss(0, reduction, impossible_is_zero)
+            y = loss(x.log_softmax(2), lib.tensor(labels), lib.tensor(lengths), lib.tensor(sizes))
+            (y * lib.arange(1.0, 5.0) if reduction == "none" else y).sum().backward()
+            found.append([y.detach().numpy(), x.grad.numpy()])
+        for ours, theirs in zip(*found, strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-7, atol=1e-9)
