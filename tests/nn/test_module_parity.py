@@ -145,7 +145,8 @@ def test_unpooling(nn, torch, dims):
         unpool = getattr(lib.nn, f"MaxUnpool{dims}d")(3, 2)
         y = unpool(*pool(x), output_size=list(x.shape))
         y.cos().sum().backward()
-        assert repr(unpool) == f"MaxUnpool{dims}d(kernel_size={(3,) * dims}, stride={(2,) * dims}, padding={(0,) * dims})"
+        sizes = f"kernel_size={(3,) * dims}, stride={(2,) * dims}, padding={(0,) * dims}"
+        assert repr(unpool) == f"MaxUnpool{dims}d({sizes})"
         found.append([y.detach().numpy(), x.grad.numpy(), np.array(unpool(*pool(x)).shape)])
     for ours, theirs in zip(*found, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-12)
