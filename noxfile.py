@@ -143,7 +143,7 @@ def fuzz(session):
 @nox.session
 def browser(session):
     """Open the pages of graphs in Chromium, and renew the pictures of docs/. Debian: chromium, chromium-driver."""
-    session.install(*PATHS, "pytest", "hypothesis", "selenium")
+    session.install(*PATHS, "pytest", "hypothesis", "selenium", "scikit-learn", "matplotlib")
     session.run("pytest", "-q", "tests/browser", *session.posargs, env={"CYGRAD_PICTURES": "docs/pictures"})
 
 

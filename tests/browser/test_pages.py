@@ -4,6 +4,7 @@
 packages chromium and chromium-driver.
 """
 
+import importlib.util
 import json
 import os
 import shutil
@@ -13,10 +14,12 @@ from pathlib import Path
 import pytest
 
 import cygrad as torch
+from cygrad.profiler import profile
 from cygrad.tools.graph import Graph, of_model
 
 webdriver = pytest.importorskip("selenium.webdriver")
 nn = pytest.importorskip("cygrad.nn")
+EXAMPLES = Path(__file__).resolve().parents[2] / "packages/nn/examples"
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs chromium and chromium-driver")
 
@@ -112,12 +115,35 @@ def large():
     return Graph(made[-60:])
 
 
+def example_gpt():
+    model = example("gpt").GPT(96, layers=12)
+    return of_model(model, torch.randint(0, 96, (8, 64)))
+
+
+def example_cnn():
+    return of_model(example("digits_cnn").network(), torch.randn(32, 1, 8, 8))
+
+
+def example_lstm():
+    lines = [torch.randint(0, 128, (n,)) for n in torch.randint(12, 40, (64,)).tolist()]
+    return of_model(example("lstm").Reader(), lines)
+
+
+def example(name):
+    """A program of packages/nn/examples, imported."""
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def hostile():
     a = torch.ones(2, requires_grad=True)
     return Graph(a * 2, {"</script><script>document.title = 'broken'</script><img src=x onerror=alert(1)> \u2028": a})
 
 
-MODELS = {f.__name__: f for f in (gpt, gpt_backward, cnn, lstm, chapter, chain, large, hostile)}
+REAL = (example_gpt, example_cnn, example_lstm)
+MODELS = {f.__name__: f for f in (gpt, gpt_backward, cnn, lstm, chapter, chain, large, hostile, *REAL)}
 
 
 class Browser:
@@ -212,8 +238,43 @@ def test_pages_render(page, name):
     assert browser.painted() > 8
     assert len(browser.visible()) > 3
     assert "operation" in [e.text for e in browser.find("#legend span")]
-    if name in ("gpt", "lstm"):
-        browser.picture(f"graph_{name}")
+    if name.startswith("example") or name == "lstm":
+        browser.picture("graph_cell" if name == "lstm" else f"graph_{name[8:]}")
+
+
+def apart(a, b):
+    return a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1]
+
+
+@pytest.mark.parametrize("name", ["gpt", "gpt_backward", "cnn", "lstm", *(f.__name__ for f in REAL)])
+def test_nothing_overlaps(page, name):
+    browser = page(name)
+    browser.find("#open")[0].click()
+    frames, items = browser.run("graph.frames()"), browser.run("graph.areas()")
+    assert len(frames) > 2 and len(items) > 20
+    for k, frame in enumerate(frames):
+        for other in frames[k + 1 :]:
+            nested = frame["box"] in other["parents"] or other["box"] in frame["parents"]
+            assert nested or apart(frame["area"], other["area"])
+        x0, y0, x1, y1 = frame["area"]
+        for item in items:
+            a = item["area"]
+            if frame["box"] in item["parents"]:
+                assert x0 <= a[0] and y0 <= a[1] and a[2] <= x1 and a[3] <= y1, item["name"]
+            else:
+                assert apart(frame["area"], a), item["name"]
+    rows = sorted(items, key=lambda i: i["area"][1])
+    for k, item in enumerate(rows):
+        for other in rows[k + 1 :]:
+            if other["area"][1] >= item["area"][3]:
+                break
+            assert apart(item["area"], other["area"]), (item["name"], other["name"])
+
+
+@pytest.mark.parametrize("name", [f.__name__ for f in REAL])
+def test_the_beginning_of_a_real_model_can_be_read(page, name):
+    browser = page(name)
+    assert browser.run("graph.state()")["k"] >= 0.65 and len(browser.visible()) < 30
 
 
 def test_repeated_blocks_are_folded_and_open(page):
@@ -314,3 +375,42 @@ def test_a_notebooks_frame_works_without_the_page(browser, tmp_path):
     assert "MulBackward0" in browser.visible()
     browser.driver.switch_to.default_content()
     assert browser.errors() == []
+
+
+def flame_of(name, tmp_path):
+    torch.manual_seed(0)
+    if name == "gpt":
+        model = example("gpt").GPT(96, layers=12)
+        inputs = (torch.randint(0, 96, (8, 64)),)
+    else:
+        model, inputs = example("digits_cnn").network(), (torch.randn(32, 1, 8, 8),)
+    optimizer = torch.optim.AdamW(model.parameters())
+    for warm in (True, False):
+        with profile() as prof:
+            for _ in range(1 if warm else 5):
+                optimizer.zero_grad()
+                model(*inputs).square().mean().backward()
+                optimizer.step()
+    prof.export_flame_graph(tmp_path / "flame.html")
+    return tmp_path / "flame.html"
+
+
+@pytest.mark.parametrize("name", ["gpt", "cnn"])
+def test_flame_graphs(browser, tmp_path, name):
+    path = flame_of(name, tmp_path)
+    browser.open(path)
+    texts = [e.text for e in browser.find("#graph .box")]
+    assert texts[0] == "all" and "backward" in texts and {"0", "1"} <= set(texts)
+    rows = [e.text for e in browser.find("#rows tr")]
+    assert len(rows) == 20 and any("Backward0" in row for row in rows)
+    browser.picture(f"flame_{name}")
+    whole = browser.find("#graph .box")[1].size["width"]
+    box = next(e for e in browser.find("#graph .box") if e.text == "backward")
+    box.click()
+    shown = next(e for e in browser.find("#graph .box") if e.text == "backward")
+    assert shown.size["width"] > whole and "backward" in browser.find("#about")[0].text
+    assert not any("AdamW" in e.text for e in browser.find("#rows tr"))
+    browser.find("#out")[0].click()
+    browser.find("#find")[0].send_keys("mm" if name == "gpt" else "convolution")
+    assert browser.find("#graph .found")
+    assert browser.errors() == [] and set(browser.requests()) <= {path.as_uri(), "data:,"}

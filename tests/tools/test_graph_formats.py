@@ -263,7 +263,7 @@ def test_equal_modules_in_a_row_are_one_box():
         assert boxes[repeat]["note"] == "blocks.0 … blocks.4" and boxes[repeat]["parent"] == -1
         assert sum(box["parent"] == repeat for box in boxes) == 5
     _, _, titles = boxes_of(of_model(Loop(), torch.ones(9, 1, 2)))
-    assert "GRUCell × 8" in titles  # the first call has no state with a history
+    assert "GRUCell × 9" in titles  # the first one too, although its state has no history
     _, _, titles = boxes_of(of_model(Model(2), torch.tensor([[1, 2]])))
     assert not any("×" in title for title in titles)
 
@@ -327,6 +327,42 @@ def test_folded_graphs_have_no_cycles():
 
 
 # ---- Mermaid
+def blocks(count, extra=False):
+    model = nn.Sequential(*[nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4)) for _ in range(count)])
+    return of_model(model, torch.ones(2, 4), show_saved=extra)
+
+
+def test_folded_graphs_have_a_vertex_for_each_closed_box():
+    drawing = blocks(12)
+    small = drawing.folded()
+    names = [v.lines[0] for v in small.vertices]
+    assert sorted(names) == ["Sequential × 12", "output"]
+    operations = sum(v.kind == "operation" for v in drawing.vertices)
+    counted = [int(v.lines[-1].split()[0]) for v in small.vertices if "operation" in v.lines[-1]]
+    assert sum(counted) + sum(v.kind == "operation" for v in small.vertices) == operations
+    assert {v.kind for v in small.vertices} <= {"module", "repeat", "output"}
+    assert all(0 <= e.tail < len(names) and 0 <= e.head < len(names) and e.tail != e.head for e in small.edges)
+    assert len({(e.tail, e.head, e.saved) for e in small.edges}) == len(small.edges)
+    assert len(drawing.vertices) > 12 * 10      # what was folded stays as it was
+
+
+def test_a_small_graph_is_not_folded():
+    drawing = of_model(nn.Sequential(nn.Linear(3, 4), nn.ReLU()), torch.ones(2, 3))
+    assert drawing.folded() == drawing
+
+
+@pytest.mark.parametrize("extra", [False, True])
+def test_folded_graphs_go_into_every_format(extra, tmp_path):
+    jsonschema = pytest.importorskip("jsonschema")
+    small = blocks(12, extra).folded()
+    schema = json.loads(files("cygrad.tools").joinpath("graph.schema.json").read_text(encoding="utf-8"))
+    jsonschema.validate(json.loads(small.to_json()), schema)
+    assert Graph.from_json(small.to_json()) == small
+    for suffix in ("svg", "dot", "mmd", "html", "json"):
+        small.save(tmp_path / f"small.{suffix}")
+        assert "Sequential × 1" in (tmp_path / f"small.{suffix}").read_text(encoding="utf-8").replace("\\u00d7", "×")
+
+
 def test_mermaid_has_modules_as_subgraphs():
     text = of_model(Model(1), torch.tensor([[1, 2]])).to_mermaid()
     assert text.startswith("flowchart TD\n") and text.count("subgraph") == text.count("\nend") + text.count("  end")

@@ -84,6 +84,22 @@ def test_modules_forward_and_backward():
     assert forward == 2 * 4 * (8 * 16 + 16 * 2)
 
 
+def test_equal_blocks_are_one_row_where_that_is_asked():
+    nn = cygrad.nn
+    model = nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Sigmoid(),
+                          *[nn.Sequential(nn.Linear(8, 8), nn.ReLU()) for _ in range(4)])
+    with profile() as prof:
+        model(cygrad.ones(4, 8)).sum().backward()
+    each, folded = ({row.name: row for row in rows} for rows in (prof.by_module(), prof.by_module(fold=True)))
+    names = {"Sequential", "Sequential.0", "Sequential.1", "Sequential.2", "(outside of modules)",
+             "Sequential.*", "Sequential.*.0", "Sequential.*.1"}
+    assert set(folded) == names and len(each) == 4 + 1 + 4 * 3
+    assert folded["Sequential.*"].calls == 4 and folded["Sequential.*.0"].calls == 4
+    assert folded["Sequential.*.0"].flops == sum(each[f"Sequential.{i}.0"].flops for i in range(3, 7)) > 0
+    assert math.isclose(folded["Sequential.*"].total_seconds,
+                        sum(each[f"Sequential.{i}"].total_seconds for i in range(3, 7)))
+
+
 def test_a_convolution_counts_its_multiplications():
     conv = cygrad.nn.Conv2d(3, 8, 3, padding=1, bias=False)
     with profile() as prof:
@@ -188,6 +204,23 @@ def test_flame_graph_is_one_page_that_names_cannot_break(tmp_path):
     data = json.loads(page.split("const root = ")[1].split(";\nconst graph")[0])
     assert data["parts"][0]["name"] == "</script><script>alert(1)</script>"
     assert "exp" in {part["name"] for part in data["parts"][0]["parts"]}
+
+
+def test_backward_lies_in_a_box_of_its_own_by_module(tmp_path):
+    model = cygrad.nn.Sequential(cygrad.nn.Linear(8, 8), cygrad.nn.Tanh())
+    with profile() as prof:
+        (model(cygrad.ones(4, 8)) ** 2).sum().backward()
+    prof.export_flame_graph(tmp_path / "flame.html")
+    page = (tmp_path / "flame.html").read_text()
+    data = json.loads(page.split("const root = ")[1].split(";\nconst graph")[0])
+    tops = {part["name"]: part for part in data["parts"]}
+    assert {"Sequential", "pow_square", "sum", "backward"} == set(tops) and tops["backward"]["phase"] == "backward"
+    inside = {part["name"]: part for part in tops["backward"]["parts"]}
+    assert {"SumBackward0", "PowBackward0", "Sequential"} <= set(inside)
+    parts = {part["name"]: [p["name"] for p in part["parts"]] for part in inside["Sequential"]["parts"]}
+    assert parts["Sequential.1"] == ["TanhBackward0"] and "AddmmBackward0" in parts["Sequential.0"]
+    nodes = sum(e.duration for e in prof.events if e.kind == "node")
+    assert math.isclose(tops["backward"]["value"], nodes) and tops["backward"]["value"] <= data["value"]
 
 
 def test_only_the_thread_that_profiles_is_seen():

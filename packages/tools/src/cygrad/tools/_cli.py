@@ -89,6 +89,7 @@ def parser():
     graph.add_argument("-o", "--output", required=True, help="a name in .html, .svg, .json, .mmd, .dot, .gv or .onnx")
     graph.add_argument("--view", choices=("forward", "backward"), default="forward")
     graph.add_argument("--saved", action="store_true", help="draw what is saved for backward")
+    graph.add_argument("--fold", action="store_true", help="make modules, and what repeats, one box each")
     graph.add_argument("--storages", action="store_true", help="say which memory tensors lie in")
     profile = _command(
         commands,
@@ -98,6 +99,7 @@ def parser():
         "a Python script; the words after it are its arguments",
     )
     profile.add_argument("--rows", type=int, default=20, help="of each table (default 20)")
+    profile.add_argument("--all-modules", action="store_true", help="a row for each of several equal blocks")
     profile.add_argument("-o", "--output", help="also write a trace for Perfetto (.json) or a flame graph (.html)")
     profile.add_argument("--limits", action="store_true", help="show rates as shares of what this machine reaches")
     profile.add_argument("arguments", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)

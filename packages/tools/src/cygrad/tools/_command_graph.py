@@ -20,7 +20,7 @@ def run(options):
                 drawing = of_model(copy.deepcopy(thing), *inputs, **look)
             else:
                 drawing = Graph(thing(*map(_leaf, inputs)) if callable(thing) else thing, **look)
-            drawing.save(options.output)
+            (drawing.folded() if options.fold else drawing).save(options.output)
         except (TypeError, ValueError, RuntimeError) as error:
             raise CommandError(str(error)) from error
     kinds = {kind: sum(v.kind == kind for v in drawing.vertices) for kind in ("operation", "parameter", "leaf")}

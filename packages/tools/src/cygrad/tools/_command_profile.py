@@ -30,7 +30,7 @@ def run(options):
         failure = _run_script(path, options.arguments)
     if options.output:
         getattr(prof, WRITERS[Path(options.output).suffix])(options.output)
-    operations, modules = prof.key_averages(), prof.by_module()
+    operations, modules = prof.key_averages(), prof.by_module(fold=not options.all_modules)
     answer = {
         "script": str(path),
         "seconds": prof.seconds,

@@ -6,11 +6,13 @@ drawn in layers like any other.
 
 from collections import Counter, defaultdict
 
-__all__ = ["fold"]
+__all__ = ["condense", "fold"]
 
 _FEWEST = 3  # equal parts that become "× n"
 _SHORTEST_RUN = 8  # vertices of a stretch that is worth folding
 _LONGEST_PERIOD = 8
+_ALL = 30  # vertices of a graph that is small enough to be shown as a whole, as in _page.js
+_MOST = 45  # vertices and boxes up to which modules are opened
 
 
 class _Boxes:
@@ -85,6 +87,8 @@ def _signatures(graph, boxes):
     contents = [Counter() for _ in boxes.parents]
     starts = [None] * len(boxes.parents)
     for k, vertex in enumerate(graph.vertices):
+        if vertex.kind == "tensor":  # its operation tells of it; the last module's result is no tensor, but the output
+            continue
         # names of parameters differ between equal modules, their shapes do not
         label = vertex.lines[:1] if vertex.kind == "operation" else ()
         outputs = vertex.details.get("outputs", vertex.details.get("shape"))
@@ -182,3 +186,66 @@ def _chains(graph, boxes):
                 chain.append(after[chain[-1]])
             if len(chain) >= _SHORTEST_RUN:
                 yield chain
+
+
+def condense(graph, vertex_type, edge_type):
+    """Return vertices and edges of a graph in which modules and what repeats are one vertex each, as a page begins."""
+    boxes, of = fold(graph)
+    shown = _shown(boxes, of)
+    at, vertices = {}, []
+    operations = Counter(shown[box] for box, v in zip(of, graph.vertices, strict=True) if v.kind == "operation")
+    for k, vertex in enumerate(graph.vertices):
+        box = shown[of[k]]
+        key = ("vertex", k) if box < 0 else ("box", box)
+        if key not in at:
+            at[key] = len(vertices)
+            vertices.append(vertex if box < 0 else _closed(boxes, box, operations[box], vertex_type))
+        at["vertex", k] = at[key]
+    edges = {}
+    for edge in graph.edges:
+        tail, head = at["vertex", edge.tail], at["vertex", edge.head]
+        if tail != head:
+            edges.setdefault((tail, head, edge.saved), set()).add(edge.label)
+    return vertices, [
+        edge_type(tail, head, labels.pop() if len(labels) == 1 else "", saved)
+        for (tail, head, saved), labels in edges.items()
+    ]
+
+
+def _shown(boxes, of):
+    """The outermost closed box around each box, -1 if it and all around it are open; for -1 too."""
+    inside, members = defaultdict(list), Counter(of)
+    for box, entry in enumerate(boxes):
+        inside[entry["parent"]].append(box)
+    small = len(of) <= _ALL and all(entry["kind"] == "module" for entry in boxes)
+    visible, waiting, opened = members[-1] + len(inside[-1]), list(inside[-1]), set()
+    for box in waiting:
+        more = len(inside[box]) + members[box] - 1
+        if boxes[box]["kind"] == "module" and (small or (inside[box] and visible + more <= _MOST)):
+            opened.add(box)
+            visible += more
+            waiting += inside[box]
+    shown = {-1: -1}
+    stack = list(inside[-1])
+    while stack:
+        box = stack.pop()
+        around = shown[boxes[box]["parent"]]
+        shown[box] = around if around >= 0 else -1 if box in opened else box
+        stack += inside[box]
+    return shown
+
+
+def _closed(boxes, box, operations, vertex_type):
+    entry = boxes[box]
+    path, above = [], entry["parent"]
+    while above >= 0:
+        if boxes[above]["kind"] == "module":
+            path.insert(0, boxes[above]["title"])
+        above = boxes[above]["parent"]
+    module = entry["kind"] == "module"
+    title = ".".join([*path, entry["title"]]) if module else entry["title"]
+    count = f"{operations} operation{'' if operations == 1 else 's'}" if operations else ""
+    note = entry["note"] if module or not entry["note"] else ".".join([*path, entry["note"]])
+    lines = tuple(line for line in (title, note, count) if line)
+    place = [*path, entry["title"]] if module else path
+    return vertex_type("module" if module else "repeat", lines, {"module": place} if place else {})

@@ -42,6 +42,8 @@ KINDS = {
     "leaf": Kind("box", "leaf tensor", "#e6f4f6", "#2b8a99"),
     "tensor": Kind("box", "intermediate tensor", "#ffffff", "#9aa3af"),
     "saved": Kind("box", "saved for backward", "#f6effb", "#8b5fb0", dashed=True),
+    "module": Kind("box", "module", "#eef0f4", "#475569"),
+    "repeat": Kind("box", "what comes again and again", "#fdf3e7", "#b45309"),
 }
 _EDGE = "#717a87"
 

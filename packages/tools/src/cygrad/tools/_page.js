@@ -57,11 +57,12 @@
       if (known) { known.count++; if (known.label !== label) known.label = ""; }
       else joined.set(key, { a, b, label, saved, count: 1 });
     }
-    links = [...joined.values()];
-    const plan = layout(items.map(i => [i.w, i.h]), links.map(l => [l.a, l.b]), data.view === "backward", apart());
+    links = [...joined.values()].sort((a, b) => b.saved - a.saved);     // where both run, that of the data is seen
+    const plan = nested(items.map(i => [i.w, i.h]), items.map(around), links.map(l => [l.a, l.b]), boxes.map(b => b.parent),
+      b => textWidth(frameTitle(b), 11) + 8, data.view === "backward");
     items.forEach((item, i) => { [item.x, item.y] = plan.centers[i]; });
     links.forEach((link, i) => { link.points = plan.routes[i]; trim(link); });
-    frames = openFrames(cover);
+    frames = [...plan.areas].map(([box, area]) => ({ box, area, depth: depthOf(box), title: frameTitle(box) })).sort((a, b) => a.depth - b.depth);
     extent = [Infinity, Infinity, -Infinity, -Infinity];
     for (const r of [...items.map(i => [i.x - i.w / 2, i.y - i.h / 2, i.x + i.w / 2, i.y + i.h / 2]), ...frames.map(f => f.area)]) {
       extent = [Math.min(extent[0], r[0]), Math.min(extent[1], r[1]), Math.max(extent[2], r[2]), Math.max(extent[3], r[3])];
@@ -71,27 +72,7 @@
   }
 
   const around = i => i.box === undefined ? vertices[i.vertex][2] : boxes[i.box].parent;
-  // What leads into an open box stands above all of it, and what it leads to below: then no two boxes overlap.
-  function apart() {
-    const within = items.map(i => { const path = new Set(); for (let b = around(i); b >= 0; b = boxes[b].parent) path.add(b); return path; });
-    const first = new Map(), last = new Map(), pairs = [];
-    const fed = new Set(), feeds = new Set();
-    for (const { a, b } of links) for (const box of within[a]) if (within[b].has(box)) {
-      fed.add(b * boxes.length + box); feeds.add(a * boxes.length + box);
-    }
-    within.forEach((path, i) => {
-      for (const box of path) {
-        if (!fed.has(i * boxes.length + box)) first.set(box, [...(first.get(box) || []), i]);
-        if (!feeds.has(i * boxes.length + box)) last.set(box, [...(last.get(box) || []), i]);
-      }
-    });
-    for (const { a, b } of links) {
-      for (const box of within[b]) if (!within[a].has(box)) for (const i of first.get(box) || []) if (i !== b) pairs.push([a, i]);
-      for (const box of within[a]) if (!within[b].has(box)) for (const i of last.get(box) || []) if (i !== a) pairs.push([i, b]);
-      if (pairs.length > 50000) return [];
-    }
-    return pairs;
-  }
+  function lineage(b) { const path = []; for (; b >= 0; b = boxes[b].parent) path.push(b); return path; }
   const shorten = text => {
     text = text.replace(/\s+/g, " ");
     return text.length <= LONGEST ? text : text.slice(0, 19) + "…" + text.slice(-20);
@@ -116,38 +97,16 @@
   function boxItem(b) {
     const box = boxes[b], { operations } = inside[b], plural = operations === 1 ? "" : "s";
     const lines = [box.title, box.note, operations ? `${operations} operation${plural}` : ""].filter(Boolean).map(shorten);
-    return measured({ box: b, shape: "box", fill: box.kind === "module" ? "#eef0f4" : "#fdf3e7",
-      stroke: box.kind === "module" ? "#475569" : "#b45309", lines, stacked: box.kind !== "module" });
+    const [, , fill, stroke] = data.kinds[box.kind === "module" ? "module" : "repeat"];
+    return measured({ box: b, shape: "box", fill, stroke, lines, stacked: box.kind !== "module" });
   }
   function trim(link) {            // the last point moves from the middle of the head to its border
     const p = link.points, head = items[link.b], last = p.length - 1;
     const upwards = p[last - 1][1] > p[last][1];
     p[last] = [p[last][0], p[last][1] + (upwards ? head.h / 2 : -head.h / 2 - (head.stacked ? 6 : 0))];
   }
-  function openFrames(cover) {     // areas of open boxes around what is visible in them
-    const areas = new Map(), grow = (b, r, depth) => {
-      for (; b >= 0; b = boxes[b].parent, depth++) {
-        const a = areas.get(b) || [Infinity, Infinity, -Infinity, -Infinity];
-        areas.set(b, [Math.min(a[0], r[0]), Math.min(a[1], r[1]), Math.max(a[2], r[2]), Math.max(a[3], r[3])]);
-      }
-    };
-    for (const i of items) {
-      grow(around(i), [i.x - i.w / 2, i.y - i.h / 2, i.x + i.w / 2, i.y + i.h / 2]);
-    }
-    const height = new Map(), found = [];
-    const levels = b => {          // how many open boxes lie inside one another in b
-      if (!height.has(b)) height.set(b, 1 + inside[b].boxes.filter(c => isOpen[c]).reduce((m, c) => Math.max(m, levels(c)), 0));
-      return height.get(b);
-    };
-    for (const [b, a] of areas) {
-      if (cover[b] >= 0) continue;
-      const n = levels(b), pad = 7 * n, box = boxes[b];
-      found.push({ box: b, depth: depthOf(b), area: [a[0] - pad, a[1] - 13 * n - 4, a[2] + pad, a[3] + pad],
-        title: box.title + (box.note && box.kind === "module" ? ": " + box.note : "") });
-    }
-    return found.sort((a, b) => a.depth - b.depth);
-  }
-  function depthOf(b) { let n = 0; for (b = boxes[b].parent; b >= 0; b = boxes[b].parent) n++; return n; }
+  function frameTitle(b) { return "▾ " + shorten(boxes[b].title + (boxes[b].note && boxes[b].kind === "module" ? ": " + boxes[b].note : "")); }
+  const depthOf = b => lineage(b).length;
 
   // ---- drawing -----------------------------------------------------------------------------------------------------
   function draw() {
@@ -171,17 +130,19 @@
       else drawLink(link, link.saved ? "#a07fbf" : EDGE, 1.2);
     }
     for (const link of marked) drawLink(link, MARK, 1.8);
+    if (view.k >= 0.25) for (const f of frames) if (meets(...f.area)) drawTitle(f);
     for (const i of items) if (meets(i.x - i.w / 2 - 8, i.y - i.h / 2 - 8, i.x + i.w / 2 + 8, i.y + i.h / 2 + 8)) drawItem(i);
   }
   const redraw = () => { if (!waiting) { waiting = true; requestAnimationFrame(draw); } };
 
-  function drawFrame({ area: [x0, y0, x1, y1], title, box }) {
+  function drawFrame({ area: [x0, y0, x1, y1] }) {
     pen.fillStyle = "rgba(71,85,105,0.045)"; pen.strokeStyle = "#c3cad3"; pen.lineWidth = 1;
     pen.beginPath(); pen.roundRect(x0, y0, x1 - x0, y1 - y0, 8); pen.fill(); pen.stroke();
-    if (view.k < 0.25) return;
-    pen.fillStyle = hovered && hovered.frame === box ? MARK : DIM;
-    pen.font = `11px ${FONT}`; pen.textAlign = "left"; pen.textBaseline = "middle";
-    pen.fillText("▾ " + shorten(title), x0 + 7, y0 + 9);
+  }
+  function drawTitle({ area: [x0, y0], title, box }) {          // over links that cross it, which shine through as little as possible
+    pen.font = `11px ${FONT}`; pen.textAlign = "left"; pen.textBaseline = "middle"; pen.lineJoin = "round";
+    pen.strokeStyle = "#f3f4f6"; pen.lineWidth = 4; pen.strokeText(title, x0 + 7, y0 + 11);
+    pen.fillStyle = hovered && hovered.frame === box ? MARK : DIM; pen.fillText(title, x0 + 7, y0 + 11);
   }
   function drawLink(link, color, width) {
     const p = link.points, n = p.length - 1;
@@ -229,8 +190,8 @@
   function fit() {
     const w = stage.clientWidth, h = stage.clientHeight, gw = extent[2] - extent[0], gh = extent[3] - extent[1];
     let k = Math.min((w - 50) / gw, (h - 70) / gh, 1.4);
-    const tiny = k < 0.3;          // nothing could be read: the beginning in a size that can
-    if (tiny) k = Math.min(0.8, Math.max(0.3, (w - 50) / gw));
+    const tiny = k < 0.65;          // nothing could be read: the beginning in a size that can
+    if (tiny) k = Math.min(0.8, Math.max(0.65, (w - 50) / gw));
     view = { k, x: (w - k * (extent[0] + extent[2])) / 2, y: tiny ? 24 - k * extent[1] : (h - 24 - k * (extent[1] + extent[3])) / 2 };
     redraw();
   }
@@ -260,7 +221,7 @@
     }
     for (let n = frames.length - 1; n >= 0; n--) {
       const f = frames[n], [x0, y0] = f.area;
-      if (x >= x0 && x <= x0 + 20 + textWidth(shorten(f.title), 11) && y >= y0 && y <= y0 + 18) return { frame: f.box };
+      if (x >= x0 && x <= x0 + 10 + textWidth(f.title, 11) && y >= y0 && y <= y0 + 20) return { frame: f.box };
     }
     return null;
   }
@@ -482,7 +443,7 @@
     else if (e.key === "Escape") choose(null);
   });
   function legend() {
-    const present = new Set(vertices.map(v => v[0]));
+    const present = new Set([...vertices.map(v => v[0]), ...boxes.map(b => b.kind === "module" ? "module" : "repeat")]);
     for (const [name, [form, meaning, fill, stroke, dashed]] of Object.entries(data.kinds)) {
       if (!present.has(name)) continue;
       const swatch = make("i", ""), entry = make("span", "");
@@ -492,23 +453,28 @@
     }
     el("open").hidden = el("close").hidden = !boxes.length;
   }
-  function openSome(most) {        // from the outside inwards, as long as what is visible can be taken in at a glance
-    const waiting = top.boxes.slice();
+  // From the outside inwards, as long as what is visible can be taken in at a glance. If all of it is too much, modules without
+  // modules in them stay closed.
+  function openSome(all, most) {
+    const modules = boxes.flatMap((b, i) => b.kind === "module" ? [i] : []);
+    const small = vertices.length <= all && modules.length === boxes.length, waiting = top.boxes.slice();
     let visible = top.vertices.length + top.boxes.length;
     for (let n = 0; n < waiting.length; n++) {
       const b = waiting[n], more = inside[b].boxes.length + inside[b].vertices.length - 1;
-      if (boxes[b].kind !== "module" || visible + more > most) continue;
+      if (boxes[b].kind !== "module" || (!small && (!inside[b].boxes.length || visible + more > most))) continue;
       isOpen[b] = 1;
       visible += more;
       waiting.push(...inside[b].boxes);
     }
   }
   legend();
-  openSome(45);
+  openSome(30, 45);
   build();
   fit();
   window.graph = {                 // for tests and for the curious, in the console
     visible: () => items.map(i => i.lines[0]), state: () => ({ ...view, open: [...isOpen], chosen: chosen && chosen.lines[0] }),
+    frames: () => frames.map(f => ({ box: f.box, parents: lineage(boxes[f.box].parent), area: f.area })),
+    areas: () => items.map(i => ({ name: i.lines[0], parents: lineage(around(i)), area: [i.x - i.w / 2, i.y - i.h / 2, i.x + i.w / 2, i.y + i.h / 2] })),
     place: name => { const i = items.find(i => i.lines[0] === name); return i && [view.x + view.k * i.x, view.y + view.k * i.y]; },
   };
 })();

@@ -1,4 +1,111 @@
 "use strict";
+// Boxes inside boxes: what lies in a box is laid out by itself, and then is one thing in the layout around it. So boxes never
+// overlap, and nothing of others lies in them. A link that crosses a border does it at a port: a point that stands above (where
+// it enters) or below (where it leaves) all in the box, one for each item that links come from.
+// homes: the open box around each item, -1 if there is none; titleWidth(box): what its title needs.
+function nested(sizes, homes, links, parents, titleWidth, trunkAtHead) {
+  const PAD = 10, TITLE = 22, levels = new Map();
+  const level = box => {
+    if (!levels.has(box)) levels.set(box, { nodes: [], at: new Map(), edges: [], known: new Map(), size: null, origin: null, area: null });
+    return levels.get(box);
+  };
+  const node = (box, key, content) => {
+    const { nodes, at } = level(box);
+    if (!at.has(key)) { at.set(key, nodes.length); nodes.push(content); }
+    return at.get(key);
+  };
+  const block = box => node(parents[box], "b" + box, { box });
+  const edge = (box, from, to, item, ports) => {
+    const { edges, known } = level(box), key = `${from},${to},${ports.some(p => p !== null) ? item : ""}`;
+    if (!known.has(key)) { known.set(key, edges.length); edges.push([from, to]); }
+    return { box, k: known.get(key), ports };
+  };
+  homes.forEach((box, i) => {
+    for (let b = box; b >= 0 && !levels.has(b); b = parents[b]) block(b);
+    node(box, i, { item: i });
+  });
+  const ways = links.map(([a, b]) => {
+    const around = new Set([-1]), way = [], down = [];
+    for (let c = homes[b]; c >= 0; c = parents[c]) around.add(c);
+    let box = homes[a], from = node(box, a), left = null;          // left: the port by which the last box was left
+    while (!around.has(box)) {
+      const port = node(box, "o" + a, { port: 1 });
+      way.push(edge(box, from, port, a, [left, null]));
+      from = block(box); left = [box, port]; box = parents[box];
+    }
+    for (let c = homes[b]; c !== box; c = parents[c]) down.unshift(c);
+    for (const c of down) {
+      const port = node(c, "i" + a, { port: -1 });
+      way.push(edge(box, from, block(c), a, [left, [c, port]]));
+      box = c; from = port; left = null;
+    }
+    way.push(edge(box, from, node(box, b), a, [left, null]));
+    return way;
+  });
+
+  const order = [...levels.keys()], depth = b => { let n = 0; for (; b >= 0; b = parents[b]) n++; return n; };
+  order.sort((a, b) => depth(b) - depth(a));
+  for (const box of order) arrange(box);
+  for (const box of order.reverse()) place(box);
+  const centers = sizes.map((_, i) => absolute(homes[i], level(homes[i]).plan.centers[level(homes[i]).at.get(i)]));
+  const areas = new Map(order.filter(b => b >= 0).map(b => [b, level(b).area]));
+  return { centers, areas, routes: ways.map(routed) };
+
+  function arrange(box) {
+    const here = level(box), { nodes, edges } = here, before = [];
+    const dims = nodes.map(n => n.item !== undefined ? sizes[n.item] : n.box !== undefined ? level(n.box).size : [6, n.port < 0 ? 14 : 1]);
+    const fed = new Set(edges.filter(([u]) => !nodes[u].port).map(e => e[1]));
+    const feeds = new Set(edges.filter(([, v]) => !nodes[v].port).map(e => e[0]));
+    const firsts = [], lasts = [];
+    nodes.forEach((n, k) => { if (!n.port && !fed.has(k)) firsts.push(k); if (!n.port && !feeds.has(k)) lasts.push(k); });
+    nodes.forEach((n, k) => {
+      if (before.length > 50000) return;
+      if (n.port === -1) for (const f of firsts) before.push([k, f]);
+      if (n.port === 1) for (const l of lasts) before.push([l, k]);
+    });
+    const plan = here.plan = layout(dims, edges, trunkAtHead, before);
+    let x0 = Infinity, x1 = -Infinity, y0 = Infinity, y1 = -Infinity;
+    plan.centers.forEach(([x, y], k) => {
+      x0 = Math.min(x0, x - dims[k][0] / 2); x1 = Math.max(x1, x + dims[k][0] / 2);
+      y0 = Math.min(y0, y - dims[k][1] / 2); y1 = Math.max(y1, y + dims[k][1] / 2);
+    });
+    for (const route of plan.routes) for (const [x] of route) { x0 = Math.min(x0, x - 4); x1 = Math.max(x1, x + 4); }
+    if (box < 0) return;
+    const missing = Math.max(0, titleWidth(box) - (x1 - x0)) / 2;
+    const above = nodes.some(n => n.port === -1) ? 0 : TITLE, below = nodes.some(n => n.port === 1) ? 0 : PAD;
+    here.corner = [x0 - PAD - missing, y0 - above];
+    here.size = [x1 - x0 + 2 * (PAD + missing), y1 - y0 + above + below];
+  }
+  function place(box) {
+    const here = level(box);
+    if (box < 0) { here.origin = [0, 0]; return; }
+    const around = level(parents[box]), [x, y] = absolute(parents[box], around.plan.centers[around.at.get("b" + box)]);
+    const [w, h] = here.size;
+    here.area = [x - w / 2, y - h / 2, x + w / 2, y + h / 2];
+    here.origin = [here.area[0] - here.corner[0], here.area[1] - here.corner[1]];
+  }
+  function absolute(box, [x, y]) {
+    const { origin } = level(box);
+    return [x + origin[0], y + origin[1]];
+  }
+  function gate(box, port) {        // where a port meets the border
+    const here = level(box), enters = here.nodes[port].port === -1;
+    return [here.plan.centers[port][0] + here.origin[0], here.area[enters ? 1 : 3]];
+  }
+  function routed(way) {
+    const points = [];
+    for (const { box, k, ports: [left, entered] } of way) {
+      const here = level(box), route = here.plan.routes[k].map(p => absolute(box, p)), [u, v] = here.edges[k], last = route.length - 1;
+      if (left) route[0] = gate(...left);
+      if (entered) route[last] = gate(...entered);
+      if (here.nodes[u].port) route[0] = gate(box, u);
+      if (here.nodes[v].port) route[last] = gate(box, v);
+      points.push(...(points.length ? route.slice(1) : route));
+    }
+    return points;
+  }
+}
+
 // Layered drawing, as in _graph_layout.py: layers by longest path, waypoints that edges with a common end share, order by
 // barycentres with fewest crossings kept, and positions by pooling of adjacent violators.
 // `before` has further pairs, which are not drawn, of what is to stand higher and what lower, as far as that is possible.

@@ -101,17 +101,44 @@ class Averages(list):
 class ByModule(Averages):
     """Rows of modules: their paths say which is inside which."""
 
-    def __init__(self, profile):
-        super().__init__(profile, "module", lambda e: (e.module or "(outside of modules)", None),
+    def __init__(self, profile, fold=False):
+        names = _folded({e.module for e in profile.events if e.module}) if fold else {}
+        super().__init__(profile, "module",
+                         lambda e: (names.get(e.module, e.module) or "(outside of modules)", None),
                          ("op", "node", "region"))
         calls = {}
         for event in profile.events:
             if event.region == "module":
-                calls[event.name] = calls.get(event.name, 0) + 1
+                name = names.get(event.name, event.name)
+                calls[name] = calls.get(name, 0) + 1
         for row in self:
             row.calls = calls.get(row.name, 0)
             inside = [r for r in self if r is row or r.name.startswith(row.name + ".")]
             row.total_seconds = sum(r.self_seconds for r in inside)
+
+
+def _folded(paths):
+    """For each path the one under which modules like it are summed: ``GPT.blocks.*.mlp``.
+
+    Numbered neighbours with the same modules inside them are alike, from three of them on. Those without modules inside
+    are not: they may be anything.
+    """
+    inside = {}
+    for path in paths:
+        parts = path.split(".")
+        for k in range(len(parts)):
+            inside.setdefault(tuple(parts[:k]), set()).add(parts[k])
+    shapes, found = {}, {(): ()}
+    for path in sorted((p for p in inside if p), key=len, reverse=True):
+        shapes[path] = frozenset((part, shapes.get((*path, part), frozenset())) for part in inside[path])
+    for around in sorted(inside, key=len):
+        alike = {}
+        for part in inside[around]:
+            alike.setdefault(shapes.get((*around, part)) if part.isdigit() else None, []).append(part)
+        for shape, parts in alike.items():
+            for part in parts:
+                found[*around, part] = (*found[around], "*" if shape and len(parts) >= 3 else part)
+    return {path: ".".join(found[tuple(path.split("."))]) for path in paths}
 
 
 def _add(row, event, key):

@@ -26,15 +26,29 @@ def write_trace(profile, path):
 
 
 def write_flame_graph(profile, path):
-    """Stacks that are alike are one box, as wide as the time of all of them."""
+    """Stacks that are alike are one box, as wide as the time of all of them.
+
+    What runs backward lies in a box of its own, and in it in the modules whose forward made the nodes.
+    """
     root = {"name": "all", "value": profile.seconds, "calls": 1, "parts": {}}
     for event in profile.events:
         if event.parent is None:
-            _merge(root, event)
+            _merge(_backward(root, event) if event.kind == "node" else root, event)
     data = json.dumps(_plain(root)).replace("<", "\\u003c")          # a name cannot end the script
     page = files("cygrad.tools").joinpath("_flame.html").read_text(encoding="utf-8")
     title = html.escape(f"{profile.seconds * 1e3:.1f} ms, {len(profile.events)} events")
     Path(path).write_text(page.replace("{{title}}", title).replace("{{data}}", data), encoding="utf-8")
+
+
+def _backward(root, event):
+    """The box around the backward of a node, now wider by its time."""
+    box = root
+    parts = event.module.split(".") if event.module else []
+    for name in ("backward", *(".".join(parts[: k + 1]) for k in range(len(parts)))):
+        new = {"name": name, "kind": "region", "value": 0.0, "calls": 0, "phase": "backward", "parts": {}}
+        box = box["parts"].setdefault(name, new)
+        box["value"] += event.duration
+    return box
 
 
 def _merge(around, event):

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import cygrad
-from cygrad.tools import _graph_details, _graph_html, _graph_json, _graph_svg, _graph_text
+from cygrad.tools import _graph_details, _graph_fold, _graph_html, _graph_json, _graph_svg, _graph_text
 from cygrad.tools._graph_modules import ModuleCalls
 
 __all__ = ["Edge", "Graph", "ModuleCalls", "Vertex", "of_model", "save", "to_dot", "to_svg"]
@@ -49,7 +49,8 @@ class Vertex:
     Attributes
     ----------
     kind : str
-        "output", "operation", "accumulate", "parameter", "leaf", "tensor" or "saved".
+        "output", "operation", "accumulate", "parameter", "leaf", "tensor" or "saved"; "module" or "repeat" in what
+        :meth:`Graph.folded` made.
     lines : tuple of str
         The label; its first line is the name.
     details : dict
@@ -211,6 +212,25 @@ class Graph:
         """
         graph = object.__new__(cls)
         graph.view, graph.vertices, graph.edges, graph.module_types = _graph_json.loads(text, Vertex, Edge)
+        return graph
+
+    @_no_collections()
+    def folded(self):
+        """Return a graph in which modules, and what repeats, are one vertex each, as far as a page shows them closed.
+
+        For pictures of large models: all formats take it.
+
+        Examples
+        --------
+        >>> from cygrad import nn
+        >>> model = nn.Sequential(*[nn.Sequential(nn.Linear(8, 8), nn.Tanh()) for _ in range(12)])
+        >>> drawing = of_model(model, cygrad.ones(2, 8))
+        >>> drawing, drawing.folded()
+        (<Graph: forward view, 96 vertices, 95 edges>, <Graph: forward view, 2 vertices, 1 edges>)
+        """
+        graph = object.__new__(type(self))
+        graph.view, graph.module_types = self.view, dict(self.module_types)
+        graph.vertices, graph.edges = _graph_fold.condense(self, Vertex, Edge)
         return graph
 
     @_no_collections()

@@ -128,14 +128,20 @@ class profile:
         return Averages(self, "operation", lambda e: (e.name, e.shapes if group_by_input_shape else None),
                         ("op", "node", "region"))
 
-    def by_module(self):
+    def by_module(self, fold=False):
         """The same by module: what ran in each one's forward, and in the backward of what it computed.
 
         Calls are those of the module, and a total counts the modules inside it.
+
+        Parameters
+        ----------
+        fold : bool
+            Sum numbered neighbours that have the same modules inside, as the blocks of a transformer:
+            ``GPT.blocks.*.mlp`` is all of their `mlp`.
         """
         from ._profile_table import ByModule
 
-        return ByModule(self)
+        return ByModule(self, fold)
 
     def export_chrome_trace(self, path):
         """Write a file that chrome://tracing and ui.perfetto.dev open: one row for each thread, and the memory."""
