@@ -1,5 +1,5 @@
-# batching_nn: convolutions, pooling and patches of batched tensors. May use: batching.
-# These have a dimension for a batch of their own, in which examples find room; filters that differ between the examples are groups.
+# batching_nn: convolutions, pooling, patches and layer normalisation of batched tensors. May use: batching.
+# The first have a dimension for a batch of their own, in which examples find room; filters that differ between the examples are groups.
 
 
 cdef Tensor folded(Tensor x, Batch over):
@@ -144,3 +144,41 @@ cdef Tensor batch_col2im(Tensor d, const Dims* geometry, const Dims* size):
         return unfolded(op_col2im(folded(d, over), geometry, size), over)
     finally:
         restore_mode(before)
+
+
+# ---- layer normalisation: examples are further rows; weights that differ between the examples multiply afterwards
+
+cdef Tensor batch_layer_norm(Tensor x, Tensor w, Tensor b, double eps):
+    cdef Batch over = joint(x, w, b)
+    cdef Tensor one
+    if examples(over) == 0:
+        return stack_examples([op_layer_norm(first_of(x), first_of(w), first_of(b), eps)], over)
+    if not (w.flags | b.flags) & BATCHED:
+        return under(op_layer_norm(front(x, over, 0), w, b, eps), over, 0)
+    one = ones_same(first_of(w))
+    return op_add(op_mul(op_layer_norm(x, one, zeros_same(one), eps), w), b)
+
+
+cdef Tensor batch_layer_norm_input(Tensor d, Tensor x, Tensor w, double eps):
+    cdef Batch over = joint(d, x, w)
+    if examples(over) == 0:
+        return stack_examples([op_layer_norm_input(first_of(d), first_of(x), first_of(w), eps)], over)
+    if not w.flags & BATCHED:
+        return under(op_layer_norm_input(front(d, over, 0), front(x, over, 0), w, eps), over, 0)
+    return op_layer_norm_input(op_mul(d, w), x, ones_same(first_of(w)), eps)
+
+
+cdef Tensor batch_layer_norm_weight(Tensor d, Tensor x, double eps, const Dims* size):
+    cdef Batch over = joint(d, x, None)
+    cdef Tensor one
+    if examples(over) == 0:
+        return stack_examples([op_layer_norm_weight(first_of(d), first_of(x), eps, size)], over)
+    one = ones_same(layer_norm_row(first_of(x), size))
+    return sum_to_dims(op_mul(d, op_layer_norm(x, one, zeros_same(one), eps)), size)
+
+
+cdef Tensor layer_norm_row(Tensor x, const Dims* size):
+    """The first row: of the shape that a weight has."""
+    while x.m.ndim > size.n:
+        x = op_select(x, 0, 0)
+    return x

@@ -136,6 +136,29 @@ cdef Tensor std_backward(Tensor g, Tensor x, Tensor y, uint64_t mask, double cor
     return variance_backward(scale, x, mask, correction, keepdim)
 
 
+cdef Tensor layer_norm_tangent(Tensor t, Tensor x, Tensor w, double eps):
+    """By how much rows normalised without a weight change where x changes by t; it is its own adjoint."""
+    return op_layer_norm_input(t, x, ones_same(w), eps)
+
+
+cdef Tensor layer_norm_twice(Tensor t, Tensor d, Tensor x, Tensor w, double eps):
+    """Gradient of <t, layer_norm_input(d, x, w)> for x.
+
+    With v = d w, the normalised row z and its scale s, that product is s (<t, v> - n mean(t) mean(v) - n a b), where a and b
+    are the means of t z and v z. It depends on x through z, whose tangent is `layer_norm_tangent`, and through s, whose
+    gradient is -s^2 z / n.
+    """
+    cdef Tensor one = ones_same(w)
+    cdef Tensor z = op_layer_norm(x, one, zeros_same(w), eps), v = op_mul(d, w), of_t, of_v, through_z, through_scale, scale
+    cdef uint64_t dims = full_mask(x) & ~((<uint64_t>1 << (x.m.ndim - w.m.ndim)) - 1)
+    scale = op_rsqrt(op_add(op_variance(x, dims, 0, True), like_number(eps, x)))
+    of_t, of_v = op_mean(op_mul(t, z), dims, True, -1), op_mean(op_mul(v, z), dims, True, -1)
+    through_z = op_neg(op_mul(scale, op_add(op_mul(t, of_v), op_mul(v, of_t))))
+    through_scale = op_sub(op_mean(op_mul(t, v), dims, True, -1),
+                           op_add(op_mul(op_mean(t, dims, True, -1), op_mean(v, dims, True, -1)), op_mul(of_t, of_v)))
+    return op_sub(layer_norm_tangent(through_z, x, w, eps), op_mul(op_mul(op_mul(scale, scale), z), through_scale))
+
+
 cdef Tensor norm_backward(Tensor g, Tensor x, Tensor y, double p, uint64_t mask, bint keepdim):
     """Gradient of (sum |x|^p)^(1/p); 0 where the norm is 0, and for p < 1 where the element is 0.
 

@@ -1,6 +1,6 @@
 # Hand-written operations over Metas: everything that is not pointwise and not a view. One noun an include:
 #   ops_copy copies, casts and fills; ops_create new tensors; ops_reduce reductions; ops_along softmax; ops_scan running
-#   sums; ops_linalg products on BLAS; ops_conv convolutions; ops_pool pooling and patches; ops_index (slices), ops_lookup (single elements), ops_advanced (several indices)
+#   sums; ops_linalg products on BLAS; ops_conv convolutions; ops_norm layer normalisation; ops_pool pooling and patches; ops_index (slices), ops_lookup (single elements), ops_advanced (several indices)
 #   and their engine ops_pick reading and writing through indices; ops_mask what depends on masks; ops_walk elements in
 #   their order; ops_shape copies in another arrangement;
 #   ops_sort sorting, selection, search; ops_generator PyTorch's generator, ops_random numbers from it.
@@ -83,6 +83,7 @@ include "ops_reduce.pxi"
 include "ops_linalg.pxi"
 include "ops_along.pxi"
 include "ops_conv.pxi"
+include "ops_norm.pxi"
 include "ops_pool.pxi"
 include "ops_scan.pxi"
 include "ops_complex.pxi"

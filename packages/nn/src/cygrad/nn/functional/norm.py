@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import cygrad
 from cygrad import Tensor
+from cygrad.autograd import _core
 from cygrad.autograd._core import entitled
 from cygrad.nn.functional.checks import HALVES, allow_tensors, require_tensor
 
@@ -157,11 +158,12 @@ def layer_norm(
     """
     require_tensor("layer_norm", "input", input)
     allow_tensors("layer_norm", weight=weight, bias=bias)
-    dims = _last_dims("layer_norm", input, normalized_shape, weight, bias)
+    _last_dims("layer_norm", input, normalized_shape, weight, bias)
     _check_dtypes("layer_norm", input, weight, bias)
-    normal = _normal(_wide(input.contiguous()), dims, eps)
-    result = _affine(normal, weight, bias, tuple(normalized_shape)).to(input.dtype)
-    return entitled(result, "NativeLayerNormBackward0")
+    x, sizes = _wide(input), tuple(normalized_shape)
+    scale = cygrad.ones(sizes, dtype=x.dtype) if weight is None else weight.to(x.dtype)
+    shift = cygrad.zeros(sizes, dtype=x.dtype) if bias is None else bias.to(x.dtype)
+    return entitled(_core.layer_norm(x, scale, shift, eps).to(input.dtype), "NativeLayerNormBackward0")
 
 
 def rms_norm(

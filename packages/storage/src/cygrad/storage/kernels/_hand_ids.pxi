@@ -21,6 +21,9 @@ cdef enum:
     H_LOG_SOFTMAX
     H_SOFTMAX_BACKWARD
     H_LOG_SOFTMAX_BACKWARD
+    H_LAYER_NORM           # NormRows, of group along
+    H_LAYER_NORM_INPUT
+    H_LAYER_NORM_WEIGHT
     H_CUMSUM               # Along kernels too, of group scan
     H_CUMPROD
     H_CUMMAX

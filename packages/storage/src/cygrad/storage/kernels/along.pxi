@@ -1,10 +1,10 @@
-# Kernel group "along": results of the input's shape that need a whole line of it: softmax and its gradient.
+# Kernel group "along": what needs a whole line of its input: softmax, layer normalisation, and their gradients.
 #
 # An Along kernel works on m lines of n elements. step holds the byte strides from line to line, st those inside a line,
 # of y, a, b. Lines that are contiguous go one by one; else up to COLUMNS lines go side by side, which is contiguous for
 # a strided dimension.
 # Invariant: the value of a line does not depend on m or on its neighbours.
-from libc.math cimport INFINITY, log
+from libc.math cimport INFINITY, log, sqrt
 include "_types.pxi"
 include "_hand_ids.pxi"
 include "_vecmath.pxi"
@@ -246,7 +246,90 @@ cdef void log_softmax_backward_kernel(real* y, const real* a, const real* b, int
     backward_lines[real](y, a, b, m, step, n, st, LOGARITHM)
 
 
+# ---- layer normalisation: m contiguous rows of n elements; w and b belong to all of them
+#
+# Mean and deviation are taken anew from the row wherever they are needed: it is in the cache anyhow, and nothing has to
+# be kept for backward but the input.
+
+cdef inline real mean_of(const real* x, int64_t n) noexcept nogil:
+    return <real> (sum_line[real](x, n) / <double> n)
+
+
+cdef inline real inverse_deviation(const real* x, real mean, int64_t n, double eps) noexcept nogil:
+    cdef real part[BLOCK]
+    cdef double total = 0
+    cdef int64_t i, k, done = 0
+    while done < n:
+        k = n - done if n - done < BLOCK else BLOCK
+        for i in range(k):
+            part[i] = (x[done + i] - mean) * (x[done + i] - mean)
+        total += sum_line[real](part, k)
+        done += k
+    return <real> (1 / sqrt(total / <double> n + eps))
+
+
+cdef void layer_norm_kernel(real* y, const real* d, const real* x, const real* w, const real* b, int64_t m, int64_t n,
+                            double eps) noexcept nogil:
+    cdef real mean, scale
+    cdef int64_t i, j
+    for j in range(m):
+        mean = mean_of[real](x, n)
+        scale = inverse_deviation[real](x, mean, n, eps)
+        for i in range(n):
+            y[i] = (x[i] - mean) * scale * w[i] + b[i]
+        x += n
+        y += n
+
+
+cdef void layer_norm_input_kernel(real* y, const real* d, const real* x, const real* w, const real* b, int64_t m,
+                                  int64_t n, double eps) noexcept nogil:
+    """Where v is d * w and z the normalised row, scale * (v - mean(v) - z * mean(v * z))."""
+    cdef real part[BLOCK]
+    cdef real moment[BLOCK]
+    cdef real mean, scale, shift, slope
+    cdef double total, tilt
+    cdef int64_t i, j, k, done
+    for j in range(m):
+        mean = mean_of[real](x, n)
+        scale = inverse_deviation[real](x, mean, n, eps)
+        total = tilt = 0
+        done = 0
+        while done < n:
+            k = n - done if n - done < BLOCK else BLOCK
+            for i in range(k):
+                part[i] = d[done + i] * w[done + i]
+            for i in range(k):
+                moment[i] = part[i] * (x[done + i] - mean)
+            total += sum_line[real](part, k)
+            tilt += sum_line[real](moment, k)
+            done += k
+        shift = <real> (total / <double> n)
+        slope = <real> (tilt / <double> n) * scale * scale
+        for i in range(n):
+            y[i] = (d[i] * w[i] - shift - (x[i] - mean) * slope) * scale
+        x += n
+        d += n
+        y += n
+
+
+cdef void layer_norm_weight_kernel(double* y, const real* d, const real* x, const real* w, const real* b, int64_t m,
+                                   int64_t n, double eps) noexcept nogil:
+    """Adds d times the normalised row, of all rows, to y."""
+    cdef real mean, scale
+    cdef int64_t i, j
+    for j in range(m):
+        mean = mean_of[real](x, n)
+        scale = inverse_deviation[real](x, mean, n, eps)
+        for i in range(n):
+            y[i] += d[i] * ((x[i] - mean) * scale)
+        x += n
+        d += n
+
+
 cdef inline void register_real(real tag, int code, void** table) noexcept:
+    table[H_LAYER_NORM * N_DTYPES + code] = <void*> layer_norm_kernel[real]
+    table[H_LAYER_NORM_INPUT * N_DTYPES + code] = <void*> layer_norm_input_kernel[real]
+    table[H_LAYER_NORM_WEIGHT * N_DTYPES + code] = <void*> layer_norm_weight_kernel[real]
     table[H_SOFTMAX * N_DTYPES + code] = <void*> softmax_kernel[real]
     table[H_LOG_SOFTMAX * N_DTYPES + code] = <void*> log_softmax_kernel[real]
     table[H_SOFTMAX_BACKWARD * N_DTYPES + code] = <void*> softmax_backward_kernel[real]

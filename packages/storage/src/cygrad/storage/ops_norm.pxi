@@ -1,0 +1,173 @@
+# Layer normalisation and its gradients. Rows are what the dimensions of the weight span; the input has more in front.
+
+ctypedef void (*NormRows)(char* y, const char* d, const char* x, const char* w, const char* b, int64_t m, int64_t n,
+                          double eps) noexcept nogil
+
+cdef enum:
+    NORM_SHARES = 32       # parts of the rows whose sums for the weight are taken apart, and added in order
+
+cdef struct Norm:
+    char* y
+    char* d
+    char* x
+    char* w
+    char* b
+    int64_t n              # elements of a row
+    int64_t rows
+    int64_t tile           # rows of one kernel call
+    int64_t tiles
+    int size               # bytes of an element
+    double eps
+    NormRows kernel
+
+
+cdef int check_norm(str op, const Meta* x, const Meta* d, const Meta* w, const Meta* b) except -1:
+    """d is of x's shape, w of that of x's last dimensions, b of w's; each may be NULL."""
+    cdef int i
+    for other in (("gradient", <size_t> d), ("weight", <size_t> w), ("bias", <size_t> b)):
+        if other[1] and (<const Meta*> <size_t> other[1]).dtype != x.dtype:
+            raise RuntimeError(f"{op}: the {other[0]} has dtype {name_of((<const Meta*> <size_t> other[1]).dtype)}, the input "
+                               f"{name_of(x.dtype)}: the same dtype is wanted")
+    if d != NULL and not meta_same_shape(d, x):
+        raise RuntimeError(f"{op}: the gradient has shape {shape_text(d)}, the input {shape_text(x)}: the same shape is wanted")
+    if w != NULL:
+        for i in range(w.ndim):
+            if w.ndim > x.ndim or w.sizes[i] != x.sizes[x.ndim - w.ndim + i]:
+                raise RuntimeError(f"{op}: a weight of shape {shape_text(w)} belongs to an input whose last sizes are these, got "
+                                   f"shape {shape_text(x)}")
+    if b != NULL and not meta_same_shape(b, w):
+        raise RuntimeError(f"{op}: the bias has shape {shape_text(b)}, the weight {shape_text(w)}: the same shape is wanted")
+    return 0
+
+
+cdef void norm_part(const Norm* p, int64_t k) noexcept nogil:
+    cdef int64_t first = k * p.tile, jump = k * p.tile * p.n * p.size
+    p.kernel(p.y + jump, p.d + jump, p.x + jump, p.w, p.b, min(p.tile, p.rows - first), p.n, p.eps)
+
+
+cdef void norm_run(const Norm* p) noexcept:
+    cdef int64_t k
+    cdef int threads = 1
+    if p.n * p.rows < NOGIL:
+        for k in range(p.tiles):
+            norm_part(p, k)
+        return
+    with nogil:
+        if p.tiles > 1 and p.n * p.rows >= GRAIN:
+            threads = num_threads()
+        if threads == 1:
+            for k in range(p.tiles):
+                norm_part(p, k)
+        else:
+            for k in prange(p.tiles, num_threads=threads, schedule="static"):
+                norm_part(p, k)
+
+
+cdef Storage norm_rows(int kid, str op, Meta* y, Meta* d, Meta* x, Meta* w, Meta* b, double eps):
+    """A result of x's shape; d is NULL going forward, b going backward."""
+    cdef Norm p
+    cdef Meta held[4]
+    cdef Meta* given[4]
+    cdef int i
+    cdef Storage s
+    check_norm(op, x, d, w, b)
+    if hand_kernel(kid, COMPUTED[x.dtype]) == NULL:
+        no_kernel(op, x.dtype)
+    memset(held, 0, sizeof(held))
+    memset(&p, 0, sizeof(Norm))
+    given[0], given[1], given[2], given[3] = d, x, w, b
+    keep = []
+    try:
+        for i in range(4):
+            if given[i] != NULL:
+                keep.append(rowmajor(&held[i], given[i]))
+        s = allocate_contig(y, x.ndim, x.sizes, held[1].dtype)
+        if y.numel:
+            p.y, p.d, p.x, p.w, p.b = y.data, held[0].data, held[1].data, held[2].data, held[3].data
+            p.n, p.rows, p.eps, p.size = w.numel, y.numel // w.numel, eps, ITEMSIZE[y.dtype]
+            p.tile = max(GRAIN // (2 * p.n), 1)
+            p.tiles = (p.rows + p.tile - 1) // p.tile
+            p.kernel = <NormRows> hand_kernel(kid, y.dtype)
+            norm_run(&p)
+    finally:
+        for i in range(4):
+            meta_clear(&held[i])
+    return recast(y, s, x.dtype)
+
+
+cdef Storage op_layer_norm(Meta* y, Meta* x, Meta* w, Meta* b, double eps):
+    return norm_rows(H_LAYER_NORM, "layer_norm", y, NULL, x, w, b, eps)
+
+
+cdef Storage op_layer_norm_input(Meta* y, Meta* d, Meta* x, Meta* w, double eps):
+    return norm_rows(H_LAYER_NORM_INPUT, "layer_norm_input", y, d, x, w, NULL, eps)
+
+
+cdef void norm_share(const Norm* p, int64_t k, double* sums) noexcept nogil:
+    cdef int64_t first = k * p.tile, jump = k * p.tile * p.n * p.size
+    memset(sums + k * p.n, 0, p.n * sizeof(double))
+    p.kernel(<char*> (sums + k * p.n), p.d + jump, p.x + jump, NULL, NULL, min(p.tile, p.rows - first), p.n, p.eps)
+
+
+cdef int norm_shares(const Norm* p, int code) except -1:
+    """Sums over rows: one array of them a share, then the arrays in order."""
+    cdef double* sums = <double*> malloc(p.tiles * p.n * sizeof(double))
+    cdef int64_t i, k
+    cdef int threads
+    cdef double total
+    if sums == NULL:
+        raise MemoryError(f"layer_norm_weight: {p.tiles * p.n * 8} bytes of workspace")
+    with nogil:
+        threads = num_threads() if p.tiles > 1 and p.n * p.rows >= GRAIN else 1
+        if threads == 1:
+            for k in range(p.tiles):
+                norm_share(p, k, sums)
+        else:
+            for k in prange(p.tiles, num_threads=threads, schedule="static"):
+                norm_share(p, k, sums)
+        for i in range(p.n):
+            total = 0
+            for k in range(p.tiles):
+                total += sums[k * p.n + i]
+            if code == FLOAT32:
+                (<float*> p.y)[i] = <float> total
+            else:
+                (<double*> p.y)[i] = total
+        free(sums)
+    return 0
+
+
+cdef Storage op_layer_norm_weight(Meta* y, Meta* d, Meta* x, double eps, int ndim, const int64_t* sizes):
+    """The gradient for a weight of shape `sizes`: the sum over rows of d times the normalised row."""
+    cdef Norm p
+    cdef Meta a, b
+    cdef Storage keep_a, keep_b, s
+    cdef int i
+    if ndim > x.ndim:
+        raise RuntimeError(f"layer_norm_weight: a weight of {ndim} dimensions for an input of shape {shape_text(x)}")
+    for i in range(ndim):
+        if sizes[i] != x.sizes[x.ndim - ndim + i]:
+            raise RuntimeError(f"layer_norm_weight: the size {sizes[i]} at dimension {i} of the weight does not belong to an input of "
+                               f"shape {shape_text(x)}")
+    check_norm("layer_norm_weight", x, d, NULL, NULL)
+    if hand_kernel(H_LAYER_NORM_WEIGHT, COMPUTED[x.dtype]) == NULL:
+        no_kernel("layer_norm_weight", x.dtype)
+    memset(&a, 0, sizeof(Meta))
+    memset(&b, 0, sizeof(Meta))
+    memset(&p, 0, sizeof(Norm))
+    try:
+        keep_a, keep_b = rowmajor(&a, d), rowmajor(&b, x)
+        s = allocate_contig(y, ndim, sizes, a.dtype)
+        if a.numel == 0:
+            fill_double(y, 0)
+        else:
+            p.y, p.d, p.x = y.data, a.data, b.data
+            p.n, p.rows, p.eps, p.size = y.numel, a.numel // y.numel, eps, ITEMSIZE[y.dtype]
+            p.tile = max((p.rows + NORM_SHARES - 1) // NORM_SHARES, GRAIN // (2 * p.n), 1)
+            p.tiles = (p.rows + p.tile - 1) // p.tile
+            p.kernel = <NormRows> hand_kernel(H_LAYER_NORM_WEIGHT, y.dtype)
+            norm_shares(&p, y.dtype)
+    finally:
+        meta_clear(&a)
+        meta_clear(&b)
+    return recast(y, s, x.dtype)
