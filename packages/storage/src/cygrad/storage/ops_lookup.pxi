@@ -1,6 +1,6 @@
 # Reading and writing single elements: gather and scatter, whose index has as many dimensions as the tensor; take and
 # put, whose index counts the elements.
-# Invariant: every index is checked before the first element is written.
+# Invariant: every index is checked before the first element is written; gather, whose result is new, checks on the way.
 
 cdef struct Lookup:
     Meta* x                # the tensor indexed, along dim
@@ -8,6 +8,8 @@ cdef struct Lookup:
     Meta* index
     int dim
     int split              # the dimension that is cut for threads
+    Update f               # writes v into x
+    Gather read            # or, not NULL: reads x into v
 
 
 cdef void lookup_walk(Walk* w, const Lookup* l, int64_t first, int64_t end) noexcept nogil:
@@ -25,61 +27,71 @@ cdef void lookup_walk(Walk* w, const Lookup* l, int64_t first, int64_t end) noex
         w.p[2] += first * bytes_at(l.x, l.split) if l.split != l.dim else 0
 
 
-cdef void lookup_part(const Lookup* l, Update f, bint read, int64_t first, int64_t end) noexcept nogil:
+cdef bint lookup_part(const Lookup* l, int64_t first, int64_t end) noexcept nogil:
+    """Whether an index was outside, of those that are read."""
     cdef Walk w
     cdef int64_t xo[BLOCK]
     cdef int64_t c[MAXDIM]
     cdef char* q[WALKERS]
     cdef int64_t at = 0, run, i, k, size = size_at(l.x, l.dim), step = bytes_at(l.x, l.dim)
+    cdef bint bad = False
     if first >= end:
-        return
+        return False
     lookup_walk(&w, l, first, end)
     walk_seek(&w, 0, c, q)
     while at < w.numel:
-        run = min(w.sizes[0] - c[0], BLOCK)
-        for i in range(run):
-            k = (<int64_t*> (q[0] + i * w.st[0][0]))[0]
-            xo[i] = i * w.st[0][2] + (k * step if 0 <= k < size else 0)
-        apply_one(f, read, q[2], xo, 0, q[1], NULL, w.st[0][1], run)
+        run = w.sizes[0] - c[0]
+        if l.read != NULL:
+            bad |= l.read(q[1], w.st[0][1], q[2], w.st[0][2], q[0], w.st[0][0], run, size, step)
+        else:
+            run = min(run, BLOCK)
+            for i in range(run):
+                k = (<int64_t*> (q[0] + i * w.st[0][0]))[0]
+                xo[i] = i * w.st[0][2] + (k * step if 0 <= k < size else 0)
+            l.f(q[2], xo, 0, q[1], NULL, w.st[0][1], run)
         walk_on(&w, run, c, q)
         at += run
+    return bad
 
 
-cdef void lookup_split(const Lookup* l, Update f, bint read, int64_t n, int64_t parts) noexcept nogil:
+cdef bint lookup_split(const Lookup* l, int64_t n, int64_t parts) noexcept nogil:
     cdef int64_t i
+    cdef int bad = 0
     if parts == 1:
-        lookup_part(l, f, read, 0, n)
-        return
+        return lookup_part(l, 0, n)
     for i in prange(parts, num_threads=<int> parts, schedule="static"):
-        lookup_part(l, f, read, n * i // parts, n * (i + 1) // parts)
+        bad += lookup_part(l, n * i // parts, n * (i + 1) // parts)
+    return bad != 0
 
 
-cdef int lookup(Meta* x, int64_t dim, Meta* index, Meta* v, Update f, bint read) except -1:
-    """Writing is never cut along dim: indices may repeat there, and the last of equal ones wins."""
+cdef bint lookup(Meta* x, int64_t dim, Meta* index, Meta* v, Update f, Gather read) noexcept:
+    """Whether an index was outside, of those that are read.
+
+    Writing is never cut along dim: indices may repeat there, and the last of equal ones wins.
+    """
     cdef Lookup l
     cdef int64_t n = 1, parts
     cdef int d
-    l.x, l.v, l.index, l.dim, l.split = x, v, index, <int> dim, <int> dim
+    l.x, l.v, l.index, l.dim, l.split, l.f, l.read = x, v, index, <int> dim, <int> dim, f, read
     if index.numel == 0:
-        return 0
+        return False
     if index.ndim:
-        n = index.sizes[dim] if read else 1
+        n = index.sizes[dim] if read != NULL else 1
         for d in range(index.ndim):
             if d != dim and index.sizes[d] > n:
                 l.split, n = d, index.sizes[d]
         if l.split == dim:
             n = index.sizes[dim]
-    parts = num_threads() if index.numel >= GRAIN and (read or l.split != dim) else 1
+    parts = num_threads() if index.numel >= GRAIN and (read != NULL or l.split != dim) else 1
     if index.numel < NOGIL:
-        lookup_split(&l, f, read, n, parts)
-    else:
-        with nogil:
-            lookup_split(&l, f, read, n, parts)
-    return 0
+        return lookup_split(&l, n, parts)
+    with nogil:
+        return lookup_split(&l, n, parts)
 
 
 cdef int join_elements(Meta* x, int64_t dim, Meta* index, Meta* v, Update f) except -1:
-    return lookup(x, dim, index, v, f, False)
+    lookup(x, dim, index, v, f, NULL)
+    return 0
 
 
 cdef int check_lookup(str op, Meta* x, int64_t dim, Meta* index, Meta* src) except -1:
@@ -122,9 +134,13 @@ cdef Storage op_gather(Meta* y, Meta* x, int64_t dim, Meta* index):
     memset(&held, 0, sizeof(Meta))
     keep = take_index(&held, index)
     try:
-        check_lookup_values("gather", x, dim, &held)
+        if index.numel and not size_at(x, dim):
+            check_lookup_values("gather", x, dim, &held)
         s = allocate_contig(y, index.ndim, index.sizes, x.dtype)
-        lookup(x, dim, &held, y, mover(ITEMSIZE[x.dtype]), True)
+        if lookup(x, dim, &held, y, NULL, gatherer(ITEMSIZE[x.dtype])):
+            meta_clear(y)
+            check_lookup_values("gather", x, dim, &held)
+            raise RuntimeError("gather(): an index was out of bounds, and another thread has changed it since")
     finally:
         meta_clear(&held)
     return s

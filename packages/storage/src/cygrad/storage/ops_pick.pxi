@@ -44,24 +44,25 @@ cdef void pick_end(Pick* p) noexcept:
     p.places = NULL
 
 
-cdef int64_t first_outside(const Place* p, int64_t low, int64_t high) noexcept nogil:
-    """Position of the first index outside [low, high), or -1."""
+cdef int64_t first_outside_in(const Place* p, int64_t low, int64_t high, int64_t at, int64_t end) noexcept nogil:
+    """Position of the first of the indices [at, end) outside [low, high), or -1."""
     cdef int64_t c[MAXDIM]
     cdef char* q[WALKERS]
-    cdef int64_t at = 0, run, i, v, step = p.walk.st[0][0]
+    cdef int64_t run, i, v, step = p.walk.st[0][0]
+    cdef uint64_t wide = <uint64_t> high - <uint64_t> low
     cdef bint bad
-    walk_seek(&p.walk, 0, c, q)
-    while at < p.walk.numel:
-        run = min(p.walk.sizes[0] - c[0], 4096)
+    if at >= end:
+        return -1
+    walk_seek(&p.walk, at, c, q)
+    while at < end:
+        run = min(min(p.walk.sizes[0] - c[0], end - at), 4096)
         bad = False
         if step == sizeof(int64_t):
             for i in range(run):
-                v = (<int64_t*> q[0])[i]
-                bad |= (v < low) | (v >= high)
+                bad |= (<uint64_t*> q[0])[i] - <uint64_t> low >= wide
         else:
             for i in range(run):
-                v = (<int64_t*> (q[0] + i * step))[0]
-                bad |= (v < low) | (v >= high)
+                bad |= (<uint64_t*> (q[0] + i * step))[0] - <uint64_t> low >= wide
         if bad:
             for i in range(run):
                 v = (<int64_t*> (q[0] + i * step))[0]
@@ -70,6 +71,22 @@ cdef int64_t first_outside(const Place* p, int64_t low, int64_t high) noexcept n
         walk_on(&p.walk, run, c, q)
         at += run
     return -1
+
+
+cdef int64_t first_outside(const Place* p, int64_t low, int64_t high) noexcept:
+    """Position of the first index outside [low, high), or -1."""
+    cdef int64_t parts = num_threads() if p.walk.numel >= GRAIN else 1, n = p.walk.numel, i, k
+    cdef int64_t found = n
+    if n < NOGIL:
+        return first_outside_in(p, low, high, 0, n)
+    with nogil:
+        if parts == 1:
+            return first_outside_in(p, low, high, 0, n)
+        for i in prange(parts, num_threads=<int> parts, schedule="static"):
+            k = first_outside_in(p, low, high, n * i // parts, n * (i + 1) // parts)
+            if k >= 0:
+                lower(&found, k)
+    return found if found < n else -1
 
 
 cdef int64_t index_value(const Place* p, int64_t at) noexcept nogil:
@@ -132,6 +149,16 @@ cdef void find_values(const Walk* w, int64_t first, int64_t n, int64_t* out) noe
 
 
 # ---- execution
+
+cdef extern from *:
+    """
+    static void cyg_lower(int64_t *found, int64_t k) {       /* *found = min(*found, k), from several threads */
+        int64_t seen = __atomic_load_n(found, __ATOMIC_RELAXED);
+        while (k < seen && !__atomic_compare_exchange_n(found, &seen, k, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}
+    }
+    """
+    void lower "cyg_lower"(int64_t* found, int64_t k) noexcept nogil
+
 
 cdef struct Range:         # of index positions, and of the elements before and after them
     int64_t first, last

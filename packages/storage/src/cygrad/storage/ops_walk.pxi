@@ -128,6 +128,43 @@ cdef void move_words(word* x, const int64_t* xo, int64_t xs, const word* v, cons
             (<word*> (to + i * xs))[0] = (<const word*> (source + vo[i]))[0]
 
 
+# y[i] = the element of x at i * xs + step * index i; returns whether an index was outside [0, size), which reads place 0.
+ctypedef bint (*Gather)(char* y, int64_t ys, const char* x, int64_t xs, const char* index, int64_t st, int64_t n, int64_t size,
+                        int64_t step) noexcept nogil
+
+
+cdef bint gather_words(word* y, int64_t ys, const char* x, int64_t xs, const char* index, int64_t st, int64_t n, int64_t size,
+                       int64_t step) noexcept nogil:
+    cdef int64_t i, k
+    cdef bint out, bad = False
+    cdef char* to = <char*> y
+    if ys == sizeof(word) and st == sizeof(int64_t) and xs == 0 and step == sizeof(word):      # along contiguous rows
+        for i in range(n):
+            k = (<const int64_t*> index)[i]
+            out = <uint64_t> k >= <uint64_t> size
+            bad |= out
+            y[i] = (<const word*> x)[0 if out else k]
+        return bad
+    for i in range(n):
+        k = (<const int64_t*> (index + i * st))[0]
+        out = <uint64_t> k >= <uint64_t> size
+        bad |= out
+        (<word*> (to + i * ys))[0] = (<const word*> (x + i * xs + (0 if out else k) * step))[0]
+    return bad
+
+
+cdef Gather gatherer(int size) noexcept nogil:
+    if size == 1:
+        return <Gather> gather_words[uint8_t]
+    if size == 2:
+        return <Gather> gather_words[uint16_t]
+    if size == 4:
+        return <Gather> gather_words[uint32_t]
+    if size == 8:
+        return <Gather> gather_words[uint64_t]
+    return <Gather> gather_words[sixteen]
+
+
 cdef Update mover(int size) noexcept nogil:
     """x = v for elements of this many bytes."""
     if size == 1:
