@@ -14,11 +14,12 @@ import statistics
 import subprocess
 import sys
 import time
+from dataclasses import astuple
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.cases import CASES, GROUPS
+from benchmarks.cases import CASES, GROUPS, Case
 
 SAMPLE = 0.01      # seconds that a sample takes at least
 
@@ -30,13 +31,13 @@ def timed(run, n):
 
 
 def work(library):
-    """The life of a worker: a line names a case and a number of runs, the answer is how long they took."""
-    run, label = None, None
-    by_label = {case.label: case for case in CASES}
+    """The life of a worker: a line gives a case and a number of runs, the answer is how long one took."""
+    run, fields = None, None
     for line in sys.stdin:
         wanted, n = json.loads(line)
-        if wanted != label:
-            run, label = by_label[wanted].prepared(library), wanted
+        if wanted != fields:
+            run = None      # what the case before holds goes first
+            run, fields = Case(*wanted).prepared(library), wanted
             timed(run, 1)
         if n == 0:      # how many runs make a sample
             n, seconds = 1, timed(run, 1)
@@ -54,7 +55,7 @@ class Worker:
             [sys.executable, __file__, "--worker", library], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def ask(self, case, n):
-        self.child.stdin.write(json.dumps((case.label, n)) + "\n")
+        self.child.stdin.write(json.dumps((astuple(case), n)) + "\n")
         self.child.stdin.flush()
         answer = self.child.stdout.readline()
         if not answer:

@@ -127,6 +127,45 @@ def test_softmax_without_dim_warns(torch, F, shape, dim):
 
 
 # ---- dropout
+# ---- layer normalisation
+@pytest.mark.parametrize(("shape", "sizes"), [((3, 5), (5,)), ((2, 3, 4), (3, 4)), ((4,), (4,)), ((7, 2, 1500), (1500,))])
+def test_layer_norm_differentiated_three_times(torch, F, seeded, shape, sizes):
+    """Each order against the same formula in single operations."""
+    x, w, b = (torch.randn(*s, dtype=torch.float64, requires_grad=True) for s in (shape, sizes, sizes))
+    dims = tuple(range(-len(sizes), 0))
+
+    def by_hand(x, w, b):
+        centred = x - x.mean(dims, keepdim=True)
+        return centred / ((centred * centred).mean(dims, keepdim=True) + 1e-5).sqrt() * w + b
+
+    def orders(f):
+        found = [f(x, w, b)]
+        for power in (3, 2, 2):
+            found.append(torch.autograd.grad(sum((y**power).sum() for y in found[-1:]), (x, w, b), create_graph=True))
+            found[-1] = torch.cat([g.flatten() for g in found[-1]])
+        return found
+
+    for got, want in zip(orders(lambda *a: F.layer_norm(a[0], sizes, a[1], a[2])), orders(by_hand), strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("which", [(0, 0, 0), (0, None, None), (None, 0, 0), (0, 0, None), (0, None, 0)])
+def test_layer_norm_under_vmap_has_its_rule(torch, F, seeded, recwarn, which):
+    """With every choice of what differs between the examples, forward and gradients; no loop is warned of."""
+    whole = [torch.randn(*s, dtype=torch.float64) for s in ((4, 3, 5), (4, 5), (4, 5))]
+    args = [t if dim == 0 else t[0] for t, dim in zip(whole, which, strict=True)]
+
+    def gradients(x, w, b):
+        return torch.func.grad(lambda *a: (F.layer_norm(a[0], (5,), a[1], a[2]) ** 3).sum(), (0, 1, 2))(x, w, b)
+
+    got = torch.func.vmap(gradients, which)(*args)
+    for i in range(4):
+        want = gradients(*[t[i] if dim == 0 else t for t, dim in zip(args, which, strict=True)])
+        for a, b in zip(got, want, strict=True):
+            torch.testing.assert_close(a[i], b)
+    assert not recwarn.list
+
+
 def test_dropout_keeps_the_mean(torch, nn, seeded):
     x = torch.ones(100_000, requires_grad=True)
     layer = nn.Dropout(0.25)
