@@ -128,7 +128,8 @@ def test_softmax_without_dim_warns(torch, F, shape, dim):
 
 # ---- dropout
 # ---- layer normalisation
-@pytest.mark.parametrize(("shape", "sizes"), [((3, 5), (5,)), ((2, 3, 4), (3, 4)), ((4,), (4,)), ((7, 2, 1500), (1500,))])
+@pytest.mark.parametrize(
+    ("shape", "sizes"), [((3, 5), (5,)), ((2, 3, 4), (3, 4)), ((4,), (4,)), ((7, 2, 1500), (1500,))])
 def test_layer_norm_differentiated_three_times(torch, F, seeded, shape, sizes):
     """Each order against the same formula in single operations."""
     x, w, b = (torch.randn(*s, dtype=torch.float64, requires_grad=True) for s in (shape, sizes, sizes))
