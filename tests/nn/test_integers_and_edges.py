@@ -275,3 +275,17 @@ def test_heads_without_queries_keys_or_batch(sizes, need_weights):
 def test_nothing_cannot_be_repeated():
     with pytest.raises(RuntimeError, match=r"padding \(-4, 2\) leaves nothing of dimension 2"):
         F.pad(cygrad.ones(1, 1, 4), (-4, 2), "circular")
+
+
+@pytest.mark.parametrize(
+    ("error", "match", "call"),
+    [
+        (ValueError, "num_groups=0", lambda nn: nn.GroupNorm(0, 1)),
+        (RuntimeError, "memory", lambda nn: nn.GRU(2, 2, 2**40)),
+        (RuntimeError, "memory", lambda nn: nn.TransformerEncoder(nn.Linear(2, 2), 2**40)),
+        (TypeError, "'root' must be Module, not list", lambda nn: cygrad.func.replace_all_batch_norm_modules_([1, 2])),
+    ],
+)
+def test_modules_that_cannot_be(error, match, call):
+    with pytest.raises(error, match=match):
+        call(cygrad.nn)

@@ -187,7 +187,14 @@ def replace_all_batch_norm_modules_(root):
     -------
     Module
         `root` itself.
+
+    Raises
+    ------
+    TypeError
+        `root` is no module.
     """
+    if not isinstance(root, Module):
+        raise TypeError(f"replace_all_batch_norm_modules_(): argument 'root' must be Module, not {type(root).__name__}")
     for part in root.modules():
         if isinstance(part, _BatchNorm) and part.track_running_stats:
             part.running_mean = part.running_var = part.num_batches_tracked = None

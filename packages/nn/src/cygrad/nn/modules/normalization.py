@@ -153,7 +153,7 @@ class GroupNorm(Module):
         bias: bool = True,
     ) -> None:
         super().__init__()
-        if num_channels % num_groups:
+        if not num_groups or num_channels % num_groups:
             raise ValueError(
                 f"num_channels must be divisible by num_groups, got num_channels={num_channels} and "
                 f"num_groups={num_groups}"

@@ -14,6 +14,7 @@ from cygrad.autograd.autocasting import lowered
 from cygrad.nn import functional as F
 from cygrad.nn import init
 from cygrad.nn.modules.module import Module
+from cygrad.nn.modules.utils import _check_room
 from cygrad.nn.parameter import Parameter
 from cygrad.nn.utils.rnn import PackedSequence
 
@@ -153,6 +154,7 @@ class RNNBase(Module):
                 raise TypeError(f"{name} should be of type int, got: {type(size).__name__}")
             if size <= 0:
                 raise ValueError(f"{name} must be greater than zero, got {size}")
+        _check_room(num_layers)
         if not 0 <= proj_size < hidden_size:
             raise ValueError(
                 f"proj_size should be a positive integer smaller than hidden_size, or zero: got {proj_size}"

@@ -16,6 +16,7 @@ from cygrad.nn.modules.dropout import Dropout
 from cygrad.nn.modules.linear import Linear
 from cygrad.nn.modules.module import Module
 from cygrad.nn.modules.normalization import LayerNorm
+from cygrad.nn.modules.utils import _check_room
 
 __all__ = [
     "Transformer",
@@ -39,6 +40,7 @@ def _activation(name: Activation) -> Callable[[Tensor], Tensor]:
 def _copies(module: Module, count: int) -> ModuleList:
     if not isinstance(module, Module):
         raise TypeError(f"a layer to be copied has to be a Module, not {type(module).__name__}")
+    _check_room(count)
     return ModuleList([copy.deepcopy(module) for _ in range(count)])
 
 

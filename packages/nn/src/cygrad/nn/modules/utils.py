@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import cygrad
+
 __all__ = ["consume_prefix_in_state_dict_if_present"]
 
 
@@ -22,6 +24,14 @@ _single = _ntuple(1, "_single")
 _pair = _ntuple(2, "_pair")
 _triple = _ntuple(3, "_triple")
 _quadruple = _ntuple(4, "_quadruple")
+
+_SMALLEST = 1000  # bytes that a layer takes at least, as Python objects
+
+
+def _check_room(layers: int) -> None:
+    """Refuse at once so many layers that memory would run out, hours later; little is asked for without a try."""
+    if layers > 10_000:
+        cygrad.empty(layers * _SMALLEST, dtype=cygrad.uint8)
 
 
 def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:
