@@ -6,23 +6,21 @@ lists are folded into lines. Nothing here records operations: only a detached al
 """
 
 import math
+from collections import namedtuple
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 
 import cygrad
 
 __all__ = ["PrintOptions", "get_printoptions", "printoptions", "set_printoptions", "tensor_str"]
 
 
-@dataclass(frozen=True)
-class PrintOptions:
+_FIELDS = {"precision": 4, "threshold": 1000, "edgeitems": 3, "linewidth": 80, "sci_mode": None}
+
+
+class PrintOptions(namedtuple("PrintOptions", _FIELDS, defaults=_FIELDS.values())):
     """How tensors are printed; see :func:`set_printoptions` for the meaning of each field."""
 
-    precision: int = 4
-    threshold: float = 1000
-    edgeitems: int = 3
-    linewidth: int = 80
-    sci_mode: bool | None = None
+    __slots__ = ()
 
 
 _PROFILES = {
@@ -89,7 +87,7 @@ def set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=N
         _check_count(name, value)
     if not (sci_mode is None or isinstance(sci_mode, bool)):
         raise TypeError(f"set_printoptions: sci_mode is True, False or None, not {type(sci_mode).__name__}")
-    _options = replace(options, sci_mode=sci_mode, **{k: v for k, v in given.items() if v is not None})
+    _options = options._replace(sci_mode=sci_mode, **{k: v for k, v in given.items() if v is not None})
 
 
 def _check_count(name, value):

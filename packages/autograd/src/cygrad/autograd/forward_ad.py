@@ -1,7 +1,7 @@
 """Forward mode: derivatives along a direction, computed beside the values as these are computed."""
 
 import threading
-from typing import NamedTuple
+from collections import namedtuple
 
 from . import _core
 from ._core import Tensor
@@ -41,9 +41,10 @@ def close_level(level):
     level.close()
 
 
-class UnpackedDualTensor(NamedTuple):
+class UnpackedDualTensor(namedtuple("UnpackedDualTensor", ("primal", "tangent"))):
     """What `unpack_dual` returns: a value and its tangent, None where it has none."""
 
+    __slots__ = ()
     primal: Tensor
     tangent: Tensor | None
 

@@ -2,26 +2,39 @@
 
 import contextlib
 import weakref
-from typing import NamedTuple
+from collections import namedtuple
 
 from . import _core
 from ._core import Node, RemovableHandle, increment_version
-from .saved_report import SavedTensors, saved_tensors
 
 __all__ = ["GradientEdge", "Node", "RemovableHandle", "SavedTensors", "allow_mutation_on_saved_tensors",
            "disable_saved_tensors_hooks", "get_gradient_edge", "increment_version", "register_multi_grad_hook",
            "save_on_cpu", "saved_tensors", "saved_tensors_hooks"]
 
 
-class GradientEdge(NamedTuple):
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .saved_report import SavedTensors, saved_tensors
+
+
+def __getattr__(name):
+    if name in ("SavedTensors", "saved_tensors"):
+        from . import saved_report
+
+        return getattr(saved_report, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+class GradientEdge(namedtuple("GradientEdge", ("node", "output_nr", "ownership_token"), defaults=(None,))):
     """Where the gradient of a tensor arrives; stands for the tensor in ``autograd.grad`` and ``autograd.backward``.
 
     Unlike the tensor it keeps no values alive. ``node`` made the tensor as its output number ``output_nr``.
     """
 
+    __slots__ = ()
     node: Node
     output_nr: int
-    ownership_token: object = None
+    ownership_token: object
 
 
 def get_gradient_edge(tensor):

@@ -2,12 +2,15 @@
 
 import threading
 import warnings
-from dataclasses import dataclass
 
 from . import _core
 from ._core import Tensor, _keep_lines, _line_of, _line_text, _mode_bits, _saved_by, _set_observers
 
 __all__ = ["NanError", "NanReport", "Values", "find_nan"]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .nan_report import NanReport, Values
 
 _NAN, _INF = 0x100, 0x200  # MODE_NAN, MODE_INF of mode.pxi
 
@@ -28,59 +31,17 @@ class NanError(RuntimeError):
         return (NanError, (self.report,))
 
 
-@dataclass(frozen=True)
-class Values:
-    """What a tensor held: `low` and `high` are of the finite values, None if there are none."""
+def __getattr__(name):
+    if name in ("NanReport", "Values"):
+        from . import nan_report
 
-    role: str
-    dtype: object
-    shape: tuple
-    low: object
-    high: object
-    nan: int
-    inf: int
-
-    def __str__(self):
-        text = f"{self.role}: {self.dtype} {list(self.shape)}"
-        if self.low is not None:
-            text += f", {self.low:.6g}" if self.low == self.high else f", from {self.low:.6g} to {self.high:.6g}"
-        counted = ((self.nan, "nan"), (self.inf, "inf"))
-        return text + "".join(f", {n} {word}" for n, word in counted if n)
-
-
-@dataclass(frozen=True)
-class NanReport:
-    """The first operation that gave NaN.
-
-    Attributes
-    ----------
-    phase : str
-        ``"forward"`` or ``"backward"``.
-    operation : str
-        The operation, or the node of the graph whose backward ran.
-    origin : bool
-        Whether it made the NaN. If not, it was in what the operation was given, and no operation that was watched made
-        it.
-    inputs, results : tuple of Values
-    line, forward_line : str or None
-        Where the user's program ran it; for a node, where it made the node.
-    message : str
-    """
-
-    phase: str
-    operation: str
-    origin: bool
-    inputs: tuple
-    results: tuple
-    line: object
-    forward_line: object
-    message: str
-
-    def __str__(self):
-        return self.message
+        return getattr(nan_report, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _values(role, t):
+    from .nan_report import Values
+
     t = t.detach()
     if not (t.is_floating_point() or t.is_complex()):
         finite = t.reshape(-1)
@@ -107,6 +68,8 @@ def _operation(name, node_name, call):
 
 
 def _report(phase, name, results, inputs, node, line, inf):
+    from .nan_report import NanReport
+
     made = None if node is None else _line_of(node)
     if phase == "forward":
         name = _operation(*name, line and line[3])

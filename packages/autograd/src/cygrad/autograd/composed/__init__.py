@@ -7,7 +7,6 @@ table has ``tensor = "..."``. `composed` declares it once, with all places where
 from collections.abc import Callable
 from functools import wraps
 from types import FunctionType
-from typing import TypeVar, get_args
 
 from .. import _core
 from .._core import RETURNS, Tensor, _autocasts, _uncast_call, add_methods, deliver, named_results, own
@@ -17,10 +16,14 @@ from ..rows import ALIASES
 # place -> name -> function; "function" is cygrad itself, "method" the class Tensor, all others are modules of cygrad
 PLACES = {}
 
-F = TypeVar("F", bound=Callable)
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    F = TypeVar("F", bound=Callable)
 
 
-def composed(places: str, name: str | None = None, returns: str | None = None) -> Callable[[F], F]:
+def composed(places: str, name: str | None = None, returns: str | None = None) -> "Callable[[F], F]":
     """Declare an operation.
 
     Parameters
@@ -150,7 +153,7 @@ def check_arguments(function, name, args, kwargs):
         raise TypeError(f"{name}(): {error}") from None
     for word, value in given.items():
         parameter = known.parameters[word]
-        kinds = get_args(parameter.annotation) or (parameter.annotation,)
+        kinds = getattr(parameter.annotation, "__args__", ()) or (parameter.annotation,)
         for v in value if parameter.kind is parameter.VAR_POSITIONAL else (value,):
             if set(kinds) <= _CHECKED and not any(fits(v, k) for k in kinds):
                 wanted = " or ".join(k.__name__ for k in kinds if k is not type(None))

@@ -1,7 +1,5 @@
 """Random numbers whose distribution is given by tensors."""
 
-from typing import Any
-
 from cygrad.storage.core import dtypes
 
 from .. import _core
@@ -20,7 +18,7 @@ def linked(drawn, *sources):
 
 @composed("function method")
 def bernoulli(
-    input: Tensor, p: float | None = None, *, generator: Any = None, out: Tensor | None = None
+    input: Tensor, p: float | None = None, *, generator: object = None, out: Tensor | None = None
 ) -> Tensor:
     """1 with the probability that each element of `input` is, else 0.
 
@@ -47,7 +45,12 @@ def bernoulli(
 
 @composed("function")
 def normal(
-    mean: Tensor | float, std: Tensor | float = 1.0, size: Any = None, *, out: Tensor | None = None, **options: Any
+    mean: Tensor | float,
+    std: Tensor | float = 1.0,
+    size: object = None,
+    *,
+    out: Tensor | None = None,
+    **options: object,
 ) -> Tensor:
     """Normal numbers; mean and standard deviation are numbers (and `size` is given), or tensors that are broadcast.
 
@@ -120,7 +123,7 @@ def check_weights(weights, count, replacement):
 
 
 @composed("function method out_same")
-def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, generator: Any = None) -> Tensor:
+def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, generator: object = None) -> Tensor:
     """Places in the last dimension, drawn with probabilities in proportion to the elements.
 
     Parameters
@@ -158,7 +161,7 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
 
 
 @composed("function")
-def poisson(input: Tensor, generator: Any = None) -> Tensor:
+def poisson(input: Tensor, generator: object = None) -> Tensor:
     """Poisson numbers of the rates in `input`, a tensor of a floating dtype and at least 0.
 
     Raises
@@ -176,7 +179,7 @@ def poisson(input: Tensor, generator: Any = None) -> Tensor:
 
 
 @composed("function")
-def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
+def binomial(count: Tensor, prob: Tensor, generator: object = None) -> Tensor:
     """How many of `count` trials succeed, each with probability `prob`; NaN where one of them is NaN.
 
     Raises
