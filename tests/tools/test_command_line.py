@@ -1,9 +1,11 @@
 """The command `cygrad`: answers, exit status, JSON, and what it says of arguments that make no sense."""
 
 import json
+import os
 import subprocess
 import sys
 import textwrap
+from importlib.metadata import PackageNotFoundError, version
 
 import pytest
 
@@ -222,6 +224,103 @@ def test_a_folder_that_is_not_there(model, command, tmp_path):
     assert status == 1 and "No such file" in complaint
 
 
+@pytest.mark.parametrize("name", ["net", "wrong", "fails"])
+def test_what_the_program_raises_is_its_own(model, tmp_path, name):
+    """Its traceback and status 1: the command made sense."""
+    model.write_text(model.read_text(encoding="utf-8").replace("return self.hidden(x).tanh()", 'raise KeyError("mine")')
+                     .replace("return Half.apply(x)", 'raise KeyError("mine")'), encoding="utf-8")
+    words = [] if name == "fails" else ["--input", "4,3"]
+    done = whole("graph", f"{model}:{name}", "-o", tmp_path / "x.svg", *words)
+    assert done.returncode == 1 and done.stderr.strip().endswith("KeyError: 'mine'")
+    assert "Traceback" in done.stderr and not (tmp_path / "x.svg").exists()
+
+
+def test_folded_graphs(command, tmp_path):
+    (tmp_path / "deep.py").write_text(
+        "from cygrad import nn\n"
+        "net = nn.Sequential(*[nn.Sequential(nn.Linear(4, 4), nn.Tanh()) for _ in range(12)])\n", encoding="utf-8")
+    for words, shown in (((), False), (("--fold",), True)):
+        target = f"{tmp_path / 'deep.py'}:net"
+        status, _, _ = command("graph", target, "--input", "2,4", "-o", tmp_path / "deep.svg", *words)
+        assert status == 0 and ("Sequential × 12" in (tmp_path / "deep.svg").read_text(encoding="utf-8")) == shown
+
+
+def whole(*words, **options):
+    """The command in a process of its own."""
+    words = [sys.executable, "-m", "cygrad.tools", *map(str, words)]
+    return subprocess.run(words, capture_output=True, text=True, check=False, **options)
+
+
+def test_json_is_alone_on_standard_output(model, tmp_path):
+    model.write_text("print('from the program')\n" + model.read_text(encoding="utf-8"), encoding="utf-8")
+    for words in (("check", f"{model}:Net", "--input", "4,3", "--json"),
+                  ("graph", f"{model}:loss", "-o", tmp_path / "x.svg", "--json"),
+                  ("profile", "--json", model)):
+        done = whole(*words)
+        assert done.returncode == 0 and isinstance(json.loads(done.stdout), dict)
+        assert "from the program" in done.stderr
+    done = whole("check", f"{model}:Net", "--input", "4,3")
+    assert "from the program" in done.stdout
+
+
+def test_an_encoding_without_the_letters_is_no_reason_to_fail(model):
+    done = whole("check", f"{model}:Net", "--input", "4,3", env=os.environ | {"PYTHONIOENCODING": "ascii"})
+    assert done.returncode == 0 and done.stdout.isascii()
+    done = whole("bench", "--quick", env=os.environ | {"PYTHONIOENCODING": "ascii"})
+    assert done.returncode == 0 and "256 ? 256" in done.stdout
+
+
+def test_a_reader_that_has_seen_enough_sees_no_traceback():
+    words = [sys.executable, "-m", "cygrad.tools", "info"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+        run.stdout.close()
+        assert run.stderr.read() == "" and run.wait(60) == 1
+
+
+def test_an_interruption_is_told_in_a_line(model):
+    model.write_text("def slow():\n    raise KeyboardInterrupt\n", encoding="utf-8")
+    done = whole("graph", f"{model}:slow", "-o", model.with_suffix(".svg"))
+    assert done.returncode == 130 and done.stderr == "cygrad graph: interrupted\n"
+
+
+@pytest.mark.parametrize(("words", "message"), [
+    (["9999999999,9999999999"], "--input 9999999999,9999999999"),
+    (["99999999999999999999"], "fit in 64 bits"),
+    (["4,-3"], "sizes such as 4,3"),
+    (["many"], "sizes such as 4,3"),
+])
+def test_inputs_that_cannot_be(model, command, words, message):
+    status, _, complaint = command("graph", f"{model}:Net", "-o", "x.svg", "--input", *words)
+    assert status == 2 and message in complaint
+
+
+def test_odd_names_of_files(model, command, tmp_path):
+    odd = tmp_path / "o:d \"d' $(x) é ✓.py"
+    odd.write_text(model.read_text(encoding="utf-8"), encoding="utf-8")
+    output = tmp_path / "<b> \"x\" é.html"
+    status, text, _ = command("graph", f"{odd}:loss", "-o", output, "--json")
+    assert status == 0 and json.loads(text)["output"] == str(output) and output.exists()
+    status, text, _ = command("check", f"{odd}:Net", "--input", "2,3")
+    assert status == 0
+
+
+@pytest.mark.parametrize("target", ["model.py:Net.nothing", "model.py:net.hidden.nothing", "model.py:right.nothing"])
+def test_names_inside_names(model, command, target):
+    status, _, complaint = command("graph", f"{model.parent / target}", "-o", "x.svg")
+    assert status == 2 and "nothing" in complaint
+
+
+def test_the_version_is_that_of_the_package(command, capsys):
+    try:
+        known = version("cygrad-tools")
+    except PackageNotFoundError:
+        known = None
+    with pytest.raises(SystemExit) as end:
+        main(["--version"])
+    written = capsys.readouterr()
+    assert (written.out.strip(), end.value.code) == ((known, 0) if known else ("", 2))
+
+
 # ---- profile
 SCRIPT = """
     import sys
@@ -341,3 +440,20 @@ def test_what_cannot_be_converted(command, tmp_path, state):
         status, text, complaint = command("convert", *words)
         assert status == 2 and not text and message in complaint
     assert not output.exists() and not (tmp_path / "c.pt").exists()
+
+
+@pytest.mark.parametrize("suffix", [".pt", ".safetensors"])
+def test_a_file_is_not_written_over_itself(command, tmp_path, suffix):
+    path = tmp_path / f"weights{suffix}"
+    assert command("convert", saved(tmp_path, {"a": torch.ones(3)}), path)[0] == 0
+    before = path.read_bytes()
+    link = tmp_path / f"link{suffix}"
+    link.symlink_to(path)
+    for output in (path, link):
+        status, _, complaint = command("convert", path, output)
+        assert status == 2 and "give another name" in complaint and path.read_bytes() == before
+
+
+def saved(folder, tensors):
+    torch.save(tensors, folder / "first.pth")
+    return folder / "first.pth"

@@ -43,7 +43,7 @@ class CheckReport:
 
 
 def check(target, inputs=(), kwargs=None, *, eps=1e-6, atol=1e-5, rtol=1e-3, nondet_tol=0.0, fast_mode=None,
-          second_order=True, forward=True, batched=True, raise_exception=True):
+          second_order=True, forward=True, batched=True, raise_exception=True, progress=None):
     """Check all derivatives of a module or function: backward, forward mode, batched ones, and second derivatives.
 
     Everything is done on copies in double precision: neither the module nor the inputs change. Each call draws the same
@@ -67,6 +67,8 @@ def check(target, inputs=(), kwargs=None, *, eps=1e-6, atol=1e-5, rtol=1e-3, non
         Whether to check second derivatives, forward mode, and both by vmap for several directions at once.
     raise_exception : bool
         If False, failures are in the report only.
+    progress : callable, optional
+        Is called with the name of each check when it begins.
 
     Returns
     -------
@@ -94,10 +96,11 @@ def check(target, inputs=(), kwargs=None, *, eps=1e-6, atol=1e-5, rtol=1e-3, non
         raise TypeError(f"check(): argument 'kwargs' must be dict, not {type(kwargs).__name__}")
     with cygrad.inference_mode(False), cygrad.enable_grad():
         return _checked(target, inputs, kwargs or {}, eps=eps, atol=atol, rtol=rtol, nondet_tol=nondet_tol,
-                        fast_mode=fast_mode, parts=(second_order, forward, batched), raise_exception=raise_exception)
+                        fast_mode=fast_mode, parts=(second_order, forward, batched), raise_exception=raise_exception,
+                        progress=progress)
 
 
-def _checked(target, inputs, kwargs, *, fast_mode, parts, raise_exception, **options):
+def _checked(target, inputs, kwargs, *, fast_mode, parts, raise_exception, progress, **options):
     call = _Call(target, inputs, kwargs)
     if not call.names:
         raise ValueError(f"check: {call.name} has no parameter that requires gradients, and no input in floating point")
@@ -106,7 +109,7 @@ def _checked(target, inputs, kwargs, *, fast_mode, parts, raise_exception, **opt
     report = CheckReport(call.name, call.names, f"{count} elements, {'random projections' if fast else 'all of them'}")
     state = cygrad.get_rng_state()
     try:
-        _run(call, report, options, fast, *parts)
+        _run(call, report, options, fast, progress or (lambda name: None), *parts)
     finally:
         cygrad.set_rng_state(state)
     if raise_exception and not report:
@@ -114,7 +117,7 @@ def _checked(target, inputs, kwargs, *, fast_mode, parts, raise_exception, **opt
     return report
 
 
-def _run(call, report, options, fast, second_order, forward, batched):
+def _run(call, report, options, fast, progress, second_order, forward, batched):
     problem = jacobian.Problem(call, tuple(call.values), **options)
     problem.input_notes = dict(enumerate(call.names))
     if not problem.outputs():
@@ -134,6 +137,7 @@ def _run(call, report, options, fast, second_order, forward, batched):
         if forward:
             stages.append(("forward over backward", lambda: checks.check_forward(twice(), fast)))
     for name, stage in stages:
+        progress(name)
         start = time.perf_counter()
         outcome, text = "passed", ""
         if name in ("backward twice", "forward over backward") and report.results[0][1] == "failed":

@@ -2,10 +2,12 @@
 
 import argparse
 import json
+import os
 import sys
+from contextlib import nullcontext, redirect_stdout
 from importlib import import_module
 
-__all__ = ["main"]
+__all__ = ["CommandError", "main", "progress"]
 
 EXAMPLES = """\
 examples:
@@ -16,7 +18,8 @@ examples:
   cygrad bench                                       what this machine does
   cygrad convert model.pt model.safetensors          and back
 
-exit status: 0 if all is well, 1 if a check failed or the program that was run did, 2 if the command makes no sense.
+exit status: 0 if all is well, 1 if a check failed or the program that was run did, 2 if the command makes no sense,
+130 if it was interrupted. With --json, standard output has the answer alone: what the program prints goes to stderr.
 """
 
 TARGET = "FILE.py:NAME: a module, its class, a function of tensors, or a function without arguments that returns "
@@ -40,22 +43,41 @@ def main(argv=None):
         The exit status.
     """
     options = parser().parse_args(argv)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # an encoding without µ and × is no reason to fail
     module = import_module(f"cygrad.tools._command_{options.command}")
     try:
-        status, answer, text = module.run(options)
+        with redirect_stdout(sys.stderr) if options.json else nullcontext():
+            status, answer, text = module.run(options)
+        progress("")
+        if options.json:
+            print(json.dumps(answer, indent=1))
+        elif text:
+            print(text)
+        sys.stdout.flush()
+        return status
     except CommandError as error:
-        print(f"cygrad {options.command}: {error}", file=sys.stderr)
-        return 2
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        print(f"cygrad {options.command}: {error}", file=sys.stderr)
+        return _say(options, error, 2)
+    except KeyboardInterrupt:
+        return _say(options, "interrupted", 130)
+    except BrokenPipeError:  # whoever read the answer has seen enough, and Python's last flush must not fail either
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    if options.json:
-        print(json.dumps(answer, indent=1))
-    elif text:
-        print(text)
+    except OSError as error:
+        return _say(options, error, 1)
+
+
+def _say(options, what, status):
+    progress("")
+    print(f"cygrad {options.command}: {what}", file=sys.stderr)
     return status
+
+
+def progress(text):
+    """Write one line, over the one before, where somebody looks; "" takes it away."""
+    if sys.stderr.isatty():
+        print(f"\r{text:<70}" if text else f"\r{'':70}\r", end="", file=sys.stderr, flush=True)
 
 
 def parser():
@@ -63,6 +85,7 @@ def parser():
     whole = argparse.ArgumentParser(
         prog="cygrad", description="Tools around cygrad.", epilog=EXAMPLES, formatter_class=_Plain
     )
+    whole.add_argument("--version", action=_Version, nargs=0, help="say which version this is, and end")
     commands = whole.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _command(commands, "info", "say what is installed and what the machine has", "cygrad info --json")
     check = _command(
@@ -115,6 +138,17 @@ def parser():
     convert.add_argument("output", help="the file to write; its suffix decides of what kind")
     convert.add_argument("--key", help="take this entry of the checkpoint, a.b for one inside another")
     return whole
+
+
+class _Version(argparse.Action):
+    def __call__(self, parser, namespace, values, option_string=None):
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            print(version("cygrad-tools"))
+        except PackageNotFoundError:
+            parser.error("cygrad-tools is used from its source folder, and no version is installed")
+        parser.exit()
 
 
 class _Plain(argparse.RawDescriptionHelpFormatter):

@@ -1,12 +1,12 @@
 """``cygrad bench``: calls a second, memory and arithmetic of this machine, beside NumPy where it has the same."""
 
-import sys
 import time
 
 import numpy as np
 
 import cygrad
 from cygrad.storage import dispatch
+from cygrad.tools._cli import progress
 
 _ROUNDS = 7
 
@@ -16,10 +16,9 @@ def run(options):
     rows = []
     cases = list(_cases(options.quick))
     for number, (name, ours, theirs, work, unit) in enumerate(cases, 1):
-        _progress(f"[{number}/{len(cases)}] {name}")
+        progress(f"[{number}/{len(cases)}] {name}")
         own, reference = _smallest(ours), _smallest(theirs) if theirs else None
         rows.append({"name": name, "seconds": own, "numpy_seconds": reference, "rate": work / own, "unit": unit})
-    _progress("")
     answer = {"isa": dispatch.isa(), "threads": cygrad.get_num_threads(), "rows": rows}
     lines = [f"instruction set {answer['isa']}, {answer['threads']} threads; the smallest of {_ROUNDS} samples", ""]
     lines.append(f"{'':<38}{'cygrad':>12}{'NumPy':>12}{'ratio':>8}{'':>18}")
@@ -104,8 +103,3 @@ def _seconds(value):
             return f"{value * factor:.2f} {unit}"
     return f"{value * 1e9:.0f} ns"
 
-
-def _progress(text):
-    """One line that is written over, where somebody looks."""
-    if sys.stderr.isatty():
-        print(f"\r{text:<60}" if text else f"\r{'':60}\r", end="", file=sys.stderr, flush=True)

@@ -1,7 +1,7 @@
 """``cygrad check``: derivatives of a function or a module beside finite differences."""
 
 from cygrad.tools import check
-from cygrad.tools._cli import CommandError
+from cygrad.tools._cli import CommandError, progress
 from cygrad.tools._command_target import found
 
 
@@ -15,6 +15,7 @@ def run(options):
             "say what it takes, such as --input 4,3"
         )
     settings = {"eps": options.eps, "atol": options.atol, "rtol": options.rtol, "second_order": options.second}
+    settings["progress"] = lambda name: progress(f"{options.target}: {name} …")
     try:
         report = check(function, inputs, fast_mode=True if options.fast else None, raise_exception=False, **settings)
     except ValueError as error:              # there is nothing to differentiate by

@@ -5,7 +5,7 @@ from importlib import import_module
 from pathlib import Path
 
 import cygrad
-from cygrad.tools._cli import CommandError
+from cygrad.tools._cli import CommandError, progress
 
 _CHECKPOINTS, _WEIGHTS = (".pt", ".pth"), (".safetensors",)
 
@@ -19,6 +19,9 @@ def run(options):
         raise CommandError(f"conversions need cygrad-nn and safetensors: {error}") from error
     if not Path(options.target).is_file():
         raise CommandError(f"there is no file {options.target!r}")
+    if Path(options.output).exists() and Path(options.output).samefile(options.target):
+        raise CommandError(f"{options.output} is the file that is read: give another name")
+    progress(f"reading {options.target} …")
     try:
         whole = cygrad.load(options.target) if kinds[0] == "checkpoint" else safetensors.load_file(options.target)
     except (ValueError, RuntimeError, EOFError) as error:
@@ -28,6 +31,7 @@ def run(options):
             raise
         raise CommandError(f"{options.target} cannot be read: {type(error).__name__}: {error}") from error
     tensors = _tensors(_entry(whole, options.key))
+    progress(f"writing {options.output} …")
     try:
         if kinds[1] == "checkpoint":
             cygrad.save(tensors, options.output)

@@ -3,9 +3,9 @@
 import copy
 
 import cygrad
-from cygrad.tools._cli import CommandError
+from cygrad.tools import graph
+from cygrad.tools._cli import CommandError, progress
 from cygrad.tools._command_target import found, is_module
-from cygrad.tools.graph import Graph, of_model
 
 
 def run(options):
@@ -15,14 +15,17 @@ def run(options):
         look = {"view": options.view, "show_saved": options.saved, "show_storages": options.storages}
         if options.output.lower().endswith(".onnx"):
             return _exported(thing, inputs, options)
-        try:
-            if is_module(thing):
-                drawing = of_model(copy.deepcopy(thing), *inputs, **look)
-            else:
-                drawing = Graph(thing(*map(_leaf, inputs)) if callable(thing) else thing, **look)
-            (drawing.folded() if options.fold else drawing).save(options.output)
-        except (TypeError, ValueError, RuntimeError) as error:
-            raise CommandError(str(error)) from error
+        progress(f"running {options.target} …")
+        if is_module(thing):
+            calls, result = graph.run(copy.deepcopy(thing), inputs)
+        else:
+            calls, result = None, thing(*map(_leaf, inputs)) if callable(thing) else thing
+    progress("drawing …")
+    try:
+        drawing = graph.Graph(result, **look) if calls is None else graph.of_result(calls, result, **look)
+        (drawing.folded() if options.fold else drawing).save(options.output)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise CommandError(str(error)) from error
     kinds = {kind: sum(v.kind == kind for v in drawing.vertices) for kind in ("operation", "parameter", "leaf")}
     answer = {"output": options.output, "view": drawing.view, "vertices": len(drawing.vertices)}
     answer |= {

@@ -49,7 +49,10 @@ def random_inputs(texts):
             sizes = (-1,)
         if any(size < 0 for size in sizes):
             raise CommandError(f"--input takes sizes such as 4,3, got {text!r}")
-        inputs.append(cygrad.randn(sizes))
+        try:
+            inputs.append(cygrad.randn(sizes))
+        except (RuntimeError, TypeError) as error:  # more than there is memory, or than can be counted
+            raise CommandError(f"--input {text}: {error}") from error
     return tuple(inputs)
 
 
@@ -67,5 +70,7 @@ def _named(target):
         if here is not None and part not in here:
             known = ", ".join(sorted(key for key in here if not key.startswith("_"))) or "nothing"
             raise CommandError(f"{file} has no {name!r}; it has {known}")
+        if here is None and not hasattr(thing, part):
+            raise CommandError(f"{file} has no {name!r}: a {type(thing).__name__} has no {part!r}")
         thing = here[part] if here is not None else getattr(thing, part)
     return thing

@@ -423,12 +423,22 @@ def of_model(model, *args, view="forward", show_saved=False, show_storages=False
     RuntimeError
         If no result requires gradients.
     """
+    calls, result = run(model, args, kwargs)
+    return of_result(calls, result, view=view, show_saved=show_saved, show_storages=show_storages)
+
+
+def run(model, args, kwargs=None):
+    """Run a model with everything noted; return a ModuleCalls, and what it returned."""
     with cygrad.enable_grad(), ModuleCalls(model) as calls:
-        result = model(*args, **kwargs)
+        return calls, model(*args, **(kwargs or {}))
+
+
+def of_result(calls, result, **options):
+    """Return the graph of what `run` returned."""
     roots = [t for t in _tensors(result) if t.requires_grad]
     if not roots:
-        raise RuntimeError(f"of_model: {type(model).__name__} returned no tensor that requires gradients")
-    return Graph(roots, view=view, show_saved=show_saved, show_storages=show_storages, modules=calls)
+        raise RuntimeError(f"of_model: {type(calls.model).__name__} returned no tensor that requires gradients")
+    return Graph(roots, modules=calls, **options)
 
 
 def _tensors(value):
