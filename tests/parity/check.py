@@ -63,15 +63,15 @@ NO_ANSWER = dict.fromkeys(
     ("kron", "nn.functional.max_unpool3d", "nn.functional.max_unpool3d.grad"), "view size is not compatible"
 )
 # Errors of ours where PyTorch 2.13 has no answer: results without elements are empty in one of its ways to compute them
-# and an error in the other, repeating nothing gives whatever was in memory, and labels beyond the classes are looked up
-# outside of the scores.
+# and an error in the other, and repeating nothing gives whatever was in memory.
 NOT_ASKED = {
     "nn.functional.conv_transpose1d": "the result would have size 0",
     "nn.functional.conv_transpose2d": "the result would have size 0",
     "nn.functional.conv_transpose3d": "the result would have size 0",
     "nn.functional.pad.circular": "leaves nothing of dimension",
-    "nn.functional.ctc_loss": "labels must be from",
 }
+# Windows that lie in the padding have no largest element: -1 here, in PyTorch 2.13 a place outside of them.
+IN_PADDING = "result value: -1 instead of"
 # Sections in which rounding is relative to the largest element and grows with the size of the problem.
 ROUNDED = {"linear algebra": 20, "reductions and scans": 4, "softmax and activations": 4}
 
@@ -201,6 +201,8 @@ class Checker:
             return compare.errors(theirs, ours)
         ties = self.ties(tree, their_inputs)
         difference = self.results(theirs, ours, ties)
+        if difference and self.row.startswith("nn.functional.max_pool") and difference.startswith(IN_PADDING):
+            return None
         if difference and difference.startswith("result value: ") and self.content:
             return self.by_double(f, tree, theirs, ours, difference)
         return difference or self.memory(theirs, ours, their_inputs, our_inputs, ties, exact)
@@ -386,8 +388,10 @@ class Checker:
         """Samples in layouts and with values that hypothesis draws."""
         elementwise = self.section in ELEMENTWISE
         expanded = self.section != "linear algebra" and self.row not in READING_ASTRAY
-        # Of nothing, PyTorch's attention gives queries back; its margins and its bags give what was in memory.
-        unsure = ("scaled_dot_product_attention", "multi_margin_loss", "multilabel_margin_loss", "embedding_bag")
+        # Of nothing, PyTorch's attention gives queries back; its margins and its bags give what was in memory. With one
+        # class, its CTC loss looks labels up, and writes gradients, outside of the scores.
+        unsure = ("scaled_dot_product_attention", "multi_margin_loss", "multilabel_margin_loss", "embedding_bag",
+                  "ctc_loss")
         odd = self.section == "nn.functional" and not self.row.endswith(unsure)
         cuts = st.sampled_from([None, (0, 0), (0, 1), (-1, 0), (-1, 1)])
         layouts = LAYOUTS if expanded else tuple(x for x in LAYOUTS if x != "expanded")
