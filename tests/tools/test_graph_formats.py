@@ -2,10 +2,12 @@
 
 import json
 import re
+import runpy
 from collections import Counter
 from html.parser import HTMLParser
 from importlib.resources import files
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -421,6 +423,51 @@ def test_odd_names_stay_names(name):
     assert len(mermaid.splitlines()) == 1 + 4 + 3 + 4  # head, vertices, edges, kinds
     for line in mermaid.splitlines()[1:5]:
         assert line.count('"') == 2
+
+
+class Odd(nn.Module):
+    """Modules and parameters with odd names."""
+
+    def __init__(self):
+        super().__init__()
+        for name in (*filter(None, ODD_NAMES), "__proto__", "constructor", "a b", "0", "x" * 300):
+            if "." not in name:
+                self.add_module(name, nn.Linear(2, 2))
+                self.register_parameter(f"{name} too", nn.Parameter(torch.ones(2)))
+
+    def forward(self, x):
+        for part in self._modules.values():
+            x = part(x).relu()
+        for p in self._parameters.values():
+            x = x * p
+        return x
+
+
+@pytest.mark.parametrize("view", ["forward", "backward"])
+@pytest.mark.parametrize("folded", [False, True])
+def test_odd_names_of_modules(view, folded):
+    drawing = of_model(Odd(), torch.ones(3, 2), view=view, show_saved=True, show_storages=True)
+    drawing = drawing.folded() if folded else drawing
+    page = Page(drawing.to_html())
+    assert Counter(tag for tag, _ in page.elements)["script"] == 3 and json.loads(page.scripts[0])["vertices"]
+    svg = ElementTree.fromstring(drawing.to_svg().encode("utf-8"))
+    assert not [e for e in svg.iter() if e.tag.endswith("script")]
+    for text in (drawing.to_mermaid(), drawing.to_dot()):
+        text.encode("utf-8")
+        assert all(line.replace("\\\\", "").replace('\\"', "").count('"') % 2 == 0 for line in text.split("\n"))
+    assert Graph.from_json(drawing.to_json()) == drawing
+
+
+def test_a_line_of_the_program_cannot_end_the_page(tmp_path):
+    path = tmp_path / "<b>'\" é.py"
+    path.write_text("import cygrad as torch\na = torch.ones(2, requires_grad=True)\n"
+                    "b = a * 2  # </script><script>alert(1)</script> <!--\n", encoding="utf-8")
+    with torch.autograd.trace_lines():
+        b = runpy.run_path(str(path))["b"]
+    page = Page(Graph(b).to_html())
+    assert Counter(tag for tag, _ in page.elements)["script"] == 3
+    line = next(v[3]["line"] for v in json.loads(page.scripts[0])["vertices"] if "line" in v[3])
+    assert line["source"].endswith("</script> <!--") and line["file"] == str(path)
 
 
 def test_a_page_asks_for_nothing():

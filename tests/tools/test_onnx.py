@@ -338,6 +338,45 @@ def test_bad_arguments():
         export(lambda x, y: x + y, (x, x), input_names=["a", "a"])
 
 
+def test_odd_names_of_weights():
+    """Files hold UTF-8; names that values of the export have, or might have, are given to no weight."""
+    class Odd(nn.Module):
+        def __init__(self):
+            super().__init__()
+            names = ["constant_1", "relu_1", "input_0", "output_0", "a b", "</script>", "日本"]
+            names += ["nul \x00 \ud800", "nul \ufffd \ufffd"]
+            for k, name in enumerate(names):
+                self.register_parameter(name, nn.Parameter(torch.full((3,), 1.0 + k)))
+
+        def forward(self, x):
+            for p in self._parameters.values():
+                x = (x * p).relu() + 0.5
+            return x
+
+    made = same(Odd(), torch.randn(2, 3))
+    names = [weight.name for weight in made.graph.initializer]
+    assert len(set(names)) == len(names) and {"a b", "</script>", "日本"} <= set(names)
+    assert made.graph.input[0].name == "input_0" and made.graph.output[0].name == "output_0"
+
+
+@pytest.mark.parametrize("argument", ["input_names", "output_names"])
+def test_names_of_inputs_and_outputs(argument):
+    model = nn.Linear(3, 3)
+    for name in ("a b", "relu", "日本", "</script>", "output", "constant_1"):
+        made = same(model, torch.randn(2, 3), **{argument: [name]})
+        assert name in (made.graph.input[0].name, made.graph.output[0].name)
+    for names, error in (("x", TypeError), ([3], TypeError), ([b"x"], TypeError), ([""], ValueError),
+                         (["\ud800"], ValueError), (["nul\x00"], ValueError)):
+        with pytest.raises(error, match=argument):
+            export(model, torch.randn(2, 3), **{argument: names})
+    with pytest.raises(ValueError, match="an output cannot be called 'x'"):
+        export(model, torch.randn(2, 3), input_names=["x"], output_names=["x"])
+    with pytest.raises(ValueError, match="an output cannot be called 'weight'"):
+        export(model, torch.randn(2, 3), output_names=["weight"])
+    with pytest.raises(ValueError, match="an output cannot be called 'a'"):
+        export(lambda x: (x + 1, x + 2), torch.randn(2, 3), output_names=["a", "a"])
+
+
 def test_errors_of_the_model_come_through():
     with pytest.raises(TypeError, match="missing 1 required positional argument"):
         export(lambda x, y: x + y, torch.ones(1))

@@ -61,3 +61,15 @@ def test_wrong_derivatives_are_found(kind, fast_mode):
             gradcheck(lambda *x, f=f: f(product(kind, f.factor), *x), f.inputs, **options)
             pytest.fail(f"{kind} of random function {seed} was not seen")
     assert tried >= (5 if kind == "wrong broadcast sum" else 10)
+
+
+@pytest.mark.parametrize(("kind", "fast_mode", "seed"), [
+    ("factor", True, 92),                # the first projection of both Jacobians happens to be the same
+    ("wrong dtype", False, 1119),        # one number, whose roundings cancel every other time
+    ("wrong dtype", True, 1119),
+])
+def test_what_one_look_misses(kind, fast_mode, seed):
+    f = RandomFunction(seed)
+    assert differs(f, kind)
+    with pytest.raises(GradcheckError):
+        gradcheck(lambda *x: f(product(kind, f.factor), *x), f.inputs, fast_mode=fast_mode, check_grad_dtypes=True)

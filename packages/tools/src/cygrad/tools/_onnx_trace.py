@@ -1,12 +1,14 @@
 """Stand-ins for tensors, and the nodes of ONNX that using them makes."""
 
 import operator
+import re
 from collections import namedtuple
 
 import numpy as np
 
 import cygrad
 from cygrad import Tensor
+from cygrad.tools._svg import clean
 
 __all__ = ["COMPOSED", "MODULES", "NODES", "ExportError", "Trace", "Traced", "call", "composed", "nodes", "traced_in"]
 
@@ -63,18 +65,32 @@ class Trace:
         named = []
         if hasattr(model, "named_parameters"):
             named = [*model.named_parameters(), *model.named_buffers()]
-        self._names = {id(t): name for name, t in named}
+        self._called = {id(t): name for name, t in named}
+        self._names, self._taken = {}, set()
         self._keep += [t for _, t in named]
 
     def fresh(self, kind):
         """A name that no value has yet."""
-        self._count += 1
-        return f"{kind.lower()}_{self._count}"
+        while True:
+            self._count += 1
+            name = f"{kind.lower()}_{self._count}"
+            if name not in self._taken:
+                self._taken.add(name)
+                return name
+
+    def _name_like(self, name):
+        """A name that no value has yet, the given one if that may be: files hold UTF-8, and "" means nothing."""
+        name = clean(name)
+        if not name or name in self._taken or _OURS.fullmatch(name):
+            return self.fresh(name or "weight")
+        self._taken.add(name)
+        return name
 
     def input(self, name, value):
         """The stand-in of an input."""
-        if any(name == known.name for known in self.inputs):
+        if name in self._taken:
             raise ValueError(f"export: two inputs are called {name!r}")
+        self._taken.add(name)
         made = Traced(self, name, value)
         self.inputs.append(made)
         return made
@@ -94,7 +110,8 @@ class Trace:
             return self.constant(value.detach().to(dtype).numpy())
         name = self._names.get(id(value))
         if name is None:
-            name = self._names[id(value)] = self.fresh("constant")
+            called = self._called.get(id(value))
+            name = self._names[id(value)] = self.fresh("constant") if called is None else self._name_like(called)
             self._keep.append(value)
         if name not in self.weights:
             self.kind_of(value.dtype)
@@ -131,6 +148,9 @@ class Trace:
     def model(self, outputs, names, opset, axes, ir_version):
         """The finished model."""
         helper = self.library.helper
+        for k, name in enumerate(names):
+            if name in self._taken or name in names[:k]:
+                raise ValueError(f"export: an output cannot be called {name!r}, which is another value's name")
         known = {t.name for t in self.inputs} | set(names)
         if not set(axes) <= known:
             raise ValueError(f"export: dynamic_axes names {sorted(set(axes) - known)}, the model has {sorted(known)}")
@@ -153,8 +173,11 @@ class Trace:
         for d, label in chosen.items():
             if not -len(shape) <= d < len(shape):
                 raise ValueError(f"export: dynamic_axes of {name!r} names dimension {d}, the shape is {tuple(shape)}")
-            shape[d] = str(label)
+            shape[d] = clean(str(label))
         return self.library.helper.make_tensor_value_info(name, self.kind_of(t.dtype), shape)
+
+
+_OURS = re.compile(r"(input|output)_\d+")  # what inputs and outputs are called if nobody names them
 
 
 def _numpy_dtype(dtype):

@@ -13,6 +13,7 @@ from importlib import import_module
 import cygrad
 from cygrad.tools import _onnx_layers, _onnx_ops
 from cygrad.tools._onnx_trace import COMPOSED, MODULES, NODES, ExportError, Trace, Traced, call, traced_in
+from cygrad.tools._svg import clean
 
 __all__ = ["ExportError", "export"]
 
@@ -65,8 +66,10 @@ def export(
         If something in the model has no counterpart, or depends on values; the message names it.
     ImportError
         If the onnx library is not installed.
+    TypeError
+        If names are no strings.
     ValueError
-        If names or dimensions are not those of the model.
+        If names or dimensions are not those of the model, or a name is empty, taken, or cannot be written.
     """
     try:
         library = import_module("onnx")
@@ -77,7 +80,7 @@ def export(
     args = args if isinstance(args, tuple) else (args,)
     trace = Trace(library, model, bool(dynamic_axes))
     with cygrad.no_grad(), _evaluating(model), _patched(model):
-        inputs = _stand_ins(trace, (args, kwargs or {}), list(input_names or ()))
+        inputs = _stand_ins(trace, (args, kwargs or {}), _checked_names("input_names", input_names))
         try:
             result = model(*inputs[0], **inputs[1])
         except TypeError as error:
@@ -85,7 +88,7 @@ def export(
                 raise ExportError(f"{error}: this operation of the model cannot be exported") from error
             raise
     outputs = _results(result)
-    names = _output_names(outputs, list(output_names or ()))
+    names = _output_names(outputs, _checked_names("output_names", output_names))
     made = trace.model(outputs, names, opset_version, dynamic_axes or {}, _IR_VERSION)
     library.checker.check_model(made, full_check=True)
     if f is not None:
@@ -207,6 +210,16 @@ def _results(value):
     if value is None:
         return []
     raise ExportError(f"the model returned a {type(value).__name__}: what is exported are tensors in containers")
+
+
+def _checked_names(argument, names):
+    """The names as a list: strings that a file can hold."""
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names or ()):
+        raise TypeError(f"export: {argument} is a sequence of str, got {names!r}")
+    for name in names or ():
+        if not name or clean(name) != name:
+            raise ValueError(f"export: {argument} has {name!r}, which cannot be a name in an ONNX file")
+    return list(names or ())
 
 
 def _output_names(outputs, names):
