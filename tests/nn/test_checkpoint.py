@@ -1,5 +1,6 @@
 """Recomputation in place of memory."""
 import contextlib
+import functools
 import gc
 import importlib
 import os
@@ -469,3 +470,107 @@ def test_forward_mode_over_a_recomputation():
 
     for a, b in zip(slope(f), slope(lambda x: ck.checkpoint(f, x, use_reentrant=False)), strict=True):
         assert torch.allclose(a, b)
+
+
+# ---- results that are kept
+
+
+def watched(addresses):
+    """A function whose matrix product notes where its result lies."""
+
+    def f(x, w):
+        y = x @ w
+        addresses.append(y.data_ptr())
+        return (y.sin() @ w).exp().sum()
+
+    return f
+
+
+@pytest.fixture
+def chosen():
+    """Checkpoints with a policy; products have no common name in the two libraries."""
+    mm = "mm" if BACKEND == "cygrad" else torch.ops.aten.mm.default
+
+    def run(f, *args, policy=(mm,), **options):
+        policy = list(policy) if isinstance(policy, tuple) else policy
+        contexts = functools.partial(ck.create_selective_checkpoint_contexts, policy, **options)
+        return ck.checkpoint(f, *args, use_reentrant=False, context_fn=contexts)
+
+    run.mm = mm
+    return run
+
+
+def test_saved_results_are_given_back(chosen):
+    addresses = []
+    x, w = leaf(3, 3), leaf(3, 3)
+    chosen(watched(addresses), x, w).backward()
+    assert len(addresses) == 2 and addresses[0] == addresses[1]
+    u, v = leaf(3, 3), leaf(3, 3)
+    watched([])(u, v).backward()
+    assert torch.equal(x.grad, u.grad) and torch.equal(w.grad, v.grad)
+
+
+@pytest.mark.parametrize("saves", [ck.CheckpointPolicy.MUST_SAVE, ck.CheckpointPolicy.PREFER_SAVE])
+def test_a_policy_is_asked_in_both_runs(chosen, saves):
+    calls = []
+
+    def policy(ctx, op, *args, **kwargs):
+        calls.append((ctx.is_recompute, op == chosen.mm, len(args)))
+        return saves if op == chosen.mm else ck.CheckpointPolicy.PREFER_RECOMPUTE
+
+    addresses = []
+    chosen(watched(addresses), leaf(3, 3), leaf(3, 3), policy=policy).backward()
+    assert addresses[0] == addresses[1]
+    assert calls.count((False, True, 2)) == 2
+    if BACKEND == "cygrad":              # PyTorch asks for fewer where the run ends early
+        assert calls.count((True, True, 2)) == 2
+
+
+def test_a_policy_that_saves_nothing(chosen):
+    x, w, u, v = leaf(3, 3), leaf(3, 3), leaf(3, 3), leaf(3, 3)
+    chosen(watched([]), x, w, policy=lambda ctx, op, *args, **kwargs: ck.CheckpointPolicy.MUST_RECOMPUTE).backward()
+    watched([])(u, v).backward()
+    assert torch.equal(x.grad, u.grad) and torch.equal(w.grad, v.grad)
+
+
+def test_a_saved_result_that_was_written(chosen):
+    def f(x, w):
+        return (x @ w).mul_(2).sin().sum()
+
+    with pytest.raises(RuntimeError, match="mutated"):
+        chosen(f, leaf(3, 3), leaf(3, 3)).backward()
+    chosen(f, leaf(3, 3), leaf(3, 3), allow_cache_entry_mutation=True).backward()
+
+
+def test_a_region_is_run_again_once(chosen):
+    y = chosen(watched([]), leaf(3, 3), leaf(3, 3))
+    y.backward(retain_graph=True)
+    with pytest.raises(RuntimeError, match="only allowed to backward once"):
+        y.backward()
+
+
+def test_what_policies_must_be(chosen):
+    with pytest.raises(TypeError, match="policy_fn_or_list"):
+        ck.create_selective_checkpoint_contexts(3)
+    if BACKEND == "cygrad":
+        with pytest.raises(ValueError, match=r"no results of sin can be saved.*mm"):
+            ck.create_selective_checkpoint_contexts(["mm", "sin"])
+        with pytest.raises(TypeError, match="CheckpointPolicy or a bool"):
+            chosen(watched([]), leaf(3, 3), leaf(3, 3), policy=lambda ctx, op, *args: "yes")
+
+
+def test_an_error_ends_the_choice(chosen):
+    """What runs after a function that failed is not asked of."""
+    asked = []
+
+    def policy(ctx, op, *args, **kwargs):
+        asked.append(op)
+        return False
+
+    def f(x):
+        raise ValueError("not today")
+
+    with pytest.raises(ValueError, match="not today"):
+        chosen(f, leaf(3, 3), policy=policy)
+    _ = leaf(3, 3) @ leaf(3, 3)
+    assert not asked

@@ -26,6 +26,7 @@ cdef enum:
     MODE_STRICT = 0x400        # strict(): accidents are errors
     MODE_PROFILE = 0x800       # profile(): when operations begin and end is written down (profile.pxi)
     MODE_OBSERVED = 0xD00      # operations report what they did (observe.pxi)
+    MODE_KEPT = 0x1000         # results of kernel rows are kept, or given back without being computed (observe.pxi)
 
 cdef enum:                   # Storage.origin; 0: made in normal mode
     UNCOUNTED = 1            # made in inference mode: writes are not counted, and refused outside of it

@@ -4,6 +4,7 @@
 cdef object nan_found = None           # called with what gave NaN; it raises or takes note. See nan.py
 cdef object leaf_used = None           # called with a leaf that strict mode saw used. See strict_mode.py
 cdef object accident = None            # called with (kind, message), raises unless that kind is allowed. See strict_mode.py
+cdef object results_keeper = None      # called with (row, result or None, inputs); see utils/checkpoint.py
 cdef object backward_done = None       # called in strict mode when a pass has accumulated
 
 
@@ -13,6 +14,30 @@ def _set_observers(nan=None, used=None, refuse=None, done=None):
     leaf_used = used or leaf_used
     accident = refuse or accident
     backward_done = done or backward_done
+
+
+def _set_results_keeper(keeper):
+    """What is called under MODE_KEPT: with None for a result before a row computes it, to give it back; then with the result."""
+    global results_keeper
+    results_keeper = keeper
+
+
+def _keeping_results(bint on):
+    """Whether the keeper is called in this thread from now on; returns whether it was."""
+    before = cyg_mode & MODE_KEPT != 0
+    switch_mode(MODE_KEPT, on)
+    return before
+
+
+cdef Tensor kept_result(int op, Tensor y, tuple inputs):
+    """What the keeper has of a row's result, None for nothing; or, given the result, y."""
+    cdef int mode = cyg_mode
+    restore_mode(mode & ~MODE_KEPT)
+    try:
+        found = results_keeper(ROW_NAMES[op - 1], None if y is None else alias_of(y), inputs)
+    finally:
+        restore_mode(mode)
+    return y if y is not None else None if found is None else alias_of(<Tensor>found)
 
 
 def _strict_bit():

@@ -1,7 +1,10 @@
 """Time for memory: what a part of the forward pass would save for backward is computed again when it is needed."""
 
+import collections
 import contextlib
+import enum
 import itertools
+import threading
 import traceback
 import warnings
 import weakref
@@ -10,7 +13,8 @@ import cygrad
 from cygrad.autograd import Function, _core, enable_grad, no_grad
 from cygrad.autograd.graph import saved_tensors_hooks
 
-__all__ = ["CheckpointError", "CheckpointFunction", "check_backward_validity", "checkpoint", "checkpoint_sequential",
+__all__ = ["CheckpointError", "CheckpointFunction", "CheckpointPolicy", "SelectiveCheckpointContext",
+           "check_backward_validity", "checkpoint", "checkpoint_sequential", "create_selective_checkpoint_contexts",
            "detach_variable", "noop_context_fn", "set_checkpoint_debug_enabled", "set_checkpoint_early_stop"]
 
 
@@ -252,6 +256,120 @@ def _without_reentry(function, args, kwargs, preserve, context_fn, compare, debu
         "checkpointed forward. This is not supported because checkpoint cannot return a value for a failed forward.")
 
 
+# ---- results that are kept nevertheless
+
+
+class CheckpointPolicy(enum.Enum):
+    """What a policy of `create_selective_checkpoint_contexts` may say; MUST and PREFER do the same here."""
+
+    MUST_SAVE = 0
+    PREFER_SAVE = 1
+    MUST_RECOMPUTE = 2
+    PREFER_RECOMPUTE = 3
+
+
+class SelectiveCheckpointContext:
+    """What a policy is told of the call: `is_recompute`, whether backward runs the function again."""
+
+    def __init__(self, *, is_recompute):
+        self.is_recompute = is_recompute
+
+
+_selecting = threading.local()           # .stack: of _Selecting, the innermost last
+
+
+def _ask_innermost(row, result, inputs):
+    return _selecting.stack[-1].ask(row, result, inputs)
+
+
+_core._set_results_keeper(_ask_innermost)
+
+
+class _Selecting:
+    """The context of one of the two runs. kept: row -> (results, with the versions that they had), in order."""
+
+    def __init__(self, policy, kept, again, allow_mutation):
+        self.policy, self.kept, self.again, self.allow_mutation = policy, kept, again, allow_mutation
+        self.context = SelectiveCheckpointContext(is_recompute=again)
+
+    def __enter__(self):
+        if not hasattr(_selecting, "stack"):
+            _selecting.stack = []
+        _selecting.stack.append(self)
+        self.before = _core._keeping_results(True)
+
+    def __exit__(self, *exc):
+        _core._keeping_results(self.before)
+        _selecting.stack.pop()
+
+    def ask(self, row, result, inputs):
+        """The result of an operation: given back before it is computed again, kept after it was computed at first."""
+        if self.again != (result is None) or not self.saves(row, inputs):
+            return None
+        if not self.again:
+            self.kept.setdefault(row, collections.deque()).append((result, result._version))
+            return None
+        if not self.kept.get(row):
+            raise RuntimeError(
+                f"a result of {row} that the policy wants saved is not there. You are only allowed to backward once on "
+                "any region computed under selective activation checkpoint, and the policy must say the same of "
+                "every call when the function is run again")
+        result, version = self.kept[row].popleft()
+        if result._version != version and not self.allow_mutation:
+            raise RuntimeError(f"the result of {row} that was saved during selective activation checkpoint has been "
+                               "mutated since: write to a clone(), or allow_cache_entry_mutation=True")
+        return result
+
+    def saves(self, row, inputs):
+        policy = self.policy(self.context, row, *inputs)
+        if not isinstance(policy, bool | CheckpointPolicy):
+            raise TypeError(f"a policy returns a CheckpointPolicy or a bool, got {policy!r} for {row}")
+        return policy in (True, CheckpointPolicy.MUST_SAVE, CheckpointPolicy.PREFER_SAVE)
+
+
+def create_selective_checkpoint_contexts(policy_fn_or_list, allow_cache_entry_mutation=False):
+    """Two contexts for `checkpoint`, in which some operations' results are saved and not computed again.
+
+    Parameters
+    ----------
+    policy_fn_or_list : callable or list of str
+        ``policy(ctx, name, *inputs)`` returns a `CheckpointPolicy`, or a bool: whether to save. It is asked of each
+        operation with a kernel of its own that has one result, such as ``"mm"``, ``"convolution"`` or ``"sum"``;
+        pointwise operations and views are always run again. Or the names of those to save.
+    allow_cache_entry_mutation : bool
+        Whether a saved result may have been written in place since.
+
+    Returns
+    -------
+    tuple
+        Of two context managers, for one call of `checkpoint`: as ``context_fn`` give
+        ``lambda: create_selective_checkpoint_contexts(...)``.
+
+    Raises
+    ------
+    ValueError
+        The list names what is no such operation.
+    TypeError
+        `policy_fn_or_list` is neither.
+    RuntimeError
+        In backward: a second time through the same region; a saved result that was written in place.
+    """
+    policy = policy_fn_or_list
+    if isinstance(policy, list | tuple):
+        names = frozenset(policy)
+        if unknown := sorted(str(name) for name in names.difference(_core.GENERATED_KEPT)):
+            raise ValueError(f"no results of {', '.join(unknown)} can be saved, those of these can: "
+                             f"{', '.join(sorted(_core.GENERATED_KEPT))}")
+
+        def policy(ctx, name, *inputs):
+            return name in names
+    elif not callable(policy):
+        raise TypeError("policy_fn_or_list must be either a function or a list of names of operations, got "
+                        f"{type(policy).__name__}")
+    kept = {}
+    return tuple(_Selecting(policy, kept, again, allow_cache_entry_mutation) for again in (False, True))
+
+
 # ---- the form with one
 
 
@@ -316,8 +434,8 @@ def checkpoint(function, *args, use_reentrant=None, context_fn=noop_context_fn, 
         checkpoint: keyword arguments, ``autograd.grad``, nested checkpoints, second derivatives. True: an older form, a
         Function with a backward pass inside its backward; some tensor argument must require a gradient.
     context_fn : callable
-        Returns two context managers, for the forward pass and for the recomputation. The mode of ``autocast`` is that
-        of the forward pass in either.
+        Returns two context managers, for the forward pass and for the recomputation; see
+        `create_selective_checkpoint_contexts`. The mode of ``autocast`` is that of the forward pass in either.
     determinism_check : {"default", "none"}
         Whether shapes and dtypes of what is computed again are compared with those of the forward pass.
     debug : bool

@@ -59,13 +59,20 @@ def op_kernel(row):
         lines += [f"    if {cast} >= 0 and {cast} != {inputs[0]}.m.dtype:",
                   f"        {inputs[0]} = op_cast({inputs[0]}, {cast})"]
     call = f"ops.op_{row.kernel}({', '.join([f'&{o}.m' for o in outs] + args)})"
-    lines += [f"    if {is_batched(row)}:", f"        {', '.join(outs)} = batch_{row.name}({names_of(row)})",
+    alone = f"{op_id(row)}, {{}}, ({', '.join(inputs)},)" if len(outs) == 1 else None
+    if alone:
+        lines.append(f"    {outs[0]} = kept_result({alone.format('None')}) if cyg_mode & MODE_KEPT else None")
+    lines += [f"    if {outs[0]} is not None:", "        pass", f"    elif {is_batched(row)}:"] if alone else [
+        f"    if {is_batched(row)}:"]
+    lines += [f"        {', '.join(outs)} = batch_{row.name}({names_of(row)})",
               "    else:", *(f"        {o} = tensor_new()" for o in outs)]
     if len(outs) == 1:
         lines.append(f"        adopt({outs[0]}, {call})")
     else:
         lines.append(f"        memories = {call}")
         lines += [f"        adopt({o}, memories[{i}])" for i, o in enumerate(outs)]
+    if alone:
+        lines += ["    if cyg_mode & MODE_KEPT:", f"        kept_result({alone.format(outs[0])})"]
     if row.grad:
         lines += record_lines(row, outs[0])
     lines += [line for o in outs for line in observe_lines(row, o, inputs)]
@@ -202,6 +209,7 @@ def public_names(rows):
     return (f"GENERATED_FUNCTIONS = {[r.name for r in rows.values() if 'function' in r.api]!r}\n"
             f"GENERATED_ALIASES = {aliases!r}      # further name, name\n"
             f"GENERATED_PLACES = {places!r}      # module -> public name -> name here\n"
+            f"GENERATED_KEPT = {tuple(r.name for r in rows.values() if r.kind == 'kernel' and len(r.outputs) == 1)!r}\n"
             f"GENERATED_LOOPED = {tuple(r.name for r in rows.values() if rule(r) == 'loop')!r}\n"
             f"GENERATED_RETURNS = {({r.name: tuple(r.returns.split()) for r in rows.values() if r.returns})!r}\n")
 
