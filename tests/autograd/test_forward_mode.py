@@ -487,3 +487,19 @@ def test_hooks_on_what_is_saved_leave_tangents_alone(level, f):
     # the gradient of a packed product is that of values without history
     y.sum().backward()
     assert values(x.grad) == values(wanted_grad)
+
+
+def test_a_view_is_written_back_where_it_came_from(torch):
+    """``y[1:] += v`` reads a view, writes it, and assigns it to where it is already: the tangent stays."""
+
+    def f(x):
+        y = torch.zeros(3, dtype=x.dtype)
+        y[:2] = x**3
+        y[2:] += x[:1] * x[1:]
+        y[1:] *= x[0]
+        return y
+
+    x = torch.tensor([2.0, 3.0], dtype=torch.float64)
+    for k, column in enumerate(([12.0, 27.0, 12.0], [0.0, 54.0, 4.0])):
+        tangent = torch.eye(2, dtype=torch.float64)[k]
+        assert torch.func.jvp(f, (x,), (tangent,))[1].tolist() == column

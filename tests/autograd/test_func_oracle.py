@@ -34,7 +34,36 @@ def scaled(y, where, value):
     return y
 
 
+def filled(T, x):
+    """A buffer that the function makes, and writes row by row."""
+    y = T.zeros(3, dtype=x.dtype)
+    y[0] = x[0] ** 2 * x[1]
+    y[1:] = x[1:].sin()
+    y[1:] += x[:2] * x[1:]
+    return y
+
+
+def grown(T, x):
+    """Buffers in other ways: a whole copy, a loop, an operation in place, one like the input."""
+    y, z = T.empty(3, dtype=x.dtype), T.zeros_like(x)
+    y.copy_(x**3)
+    for i in range(3):
+        z[i] = x[i] * x[i - 1]
+    y.mul_(T.ones(3, dtype=x.dtype)).add_(z)
+    return (y * z).sum()
+
+
 JACOBIANS = {
+    **{
+        f"{a} of {b} of a buffer, {make.__name__}": lambda T, x, M, make=make, a=a, b=b: getattr(T.func, a)(
+            getattr(T.func, b)(lambda x: make(T, x))
+        )(x)
+        for make in (filled, grown)
+        for a in ("jacrev", "jacfwd")
+        for b in ("jacrev", "jacfwd")
+    },
+    "products with buffers": lambda T, x, M: T.func.jvp(lambda x: filled(T, x), (x,), (x * 2,)),
+    "buffers of a vmap": lambda T, x, M: T.func.vmap(T.func.hessian(lambda x: grown(T, x)))(T.stack([x, x * 2])),
     "trees of outputs": lambda T, x, M: T.func.jacrev(lambda x: (x.sin(), {"a": x.sum() * x}))(x),
     "chunks": lambda T, x, M: [T.func.jacrev(lambda x: (x @ M).sin(), chunk_size=c)(x) for c in (1, 2, 3, 100, None)],
     "chunks of several outputs": lambda T, x, M: T.func.jacrev(lambda x: (x @ M, x, x.sum()), chunk_size=3)(x),

@@ -576,3 +576,35 @@ def test_nothing_is_kept(torch, vmap, x, beyond_pytorch):
     gc.collect()
     assert len(gc.get_objects()) - before < 20
     assert _core.innermost_level() is None
+
+
+WRITES = {
+    "add_": lambda torch, a: a.add_(1),
+    "mul_": lambda torch, a: a.mul_(2.0),
+    "x[0] = 1": lambda torch, a: a.__setitem__(0, 1.0) or a,
+    "of a view": lambda torch, a: a[1:].add_(1),
+    "copy_": lambda torch, a: a.copy_(torch.ones(2)),
+    "index_add_": lambda torch, a: a.index_add_(0, torch.tensor([0]), torch.ones(1)),
+}
+
+
+@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize("recorded", [True, False])
+def test_examples_that_are_one_memory_are_not_written(torch, vmap, write, recorded):
+    """An expanded tensor has one memory for all examples: written once for each they would be something else."""
+    w = torch.ones(2)
+    with torch.set_grad_enabled(recorded), pytest.raises(RuntimeError, match="single memory location"):
+        vmap(lambda a: WRITES[write](torch, a))(w.expand(3, 2))
+    assert w.tolist() == [1.0, 1.0]
+
+
+def test_what_is_made_inside_is_written_once(torch, vmap, x):
+    """A tensor that all examples share because nothing in it varies may be written with what does not vary either."""
+
+    def f(row):
+        shared = torch.zeros(4, dtype=row.dtype)
+        shared[1:] = 2.0
+        shared.add_(1)
+        return row + shared
+
+    assert torch.equal(vmap(f)(x), x + torch.tensor([1.0, 3, 3, 3], dtype=x.dtype))

@@ -59,6 +59,7 @@ include "opcall.pxi"      # running and recording pointwise operations
 include "numbers.pxi"     # Python numbers as operands
 include "view.pxi"        # views, and in-place writes through them
 include "batch.pxi"       # tensors of vmap: one example that stands for a batch
+include "batch_limits.pxi"
 include "op_ids.pxi"      # generated: op ids
 include "ops.pxi"         # generated: op_NAME functions
 include "autocast.pxi"    # operations that compute in other dtypes

@@ -34,6 +34,7 @@ cdef class Level:
     cdef readonly str randomness
     cdef readonly Level outer            # None, or the vmap around this one while it runs
     cdef readonly int depth              # from 1
+    cdef bint differentiated             # a transform in backward mode has run inside of it
 
     def __repr__(self):
         return f"<vmap level {self.depth} of {self.size} examples>"
@@ -83,6 +84,7 @@ def enter_level(int64_t size, str randomness):
     level.randomness = randomness
     level.outer = current_level()
     level.depth = level.outer.depth + 1 if level.outer is not None else 1
+    level.differentiated = level.outer is not None and level.outer.differentiated
     if level.depth > MAX_LEVELS:
         raise RuntimeError(f"vmap: at most {MAX_LEVELS} of them may run inside one another")
     level_count += 1
@@ -391,38 +393,6 @@ def whole_batch(Tensor x not None):
     return front(x, batch_of(x), 0) if x.flags & BATCHED else x.detach()
 
 
-# ---- what cannot be done ---------------------------------------------------------------------------------------------
-
-cdef int refuse_reading(Tensor x, str what) except -1:
-    """Raises for what wants the numbers of a batched tensor in Python, unless they are the same in all examples."""
-    check_values(batch_of(x))
-    if all_alike(x):
-        return 0
-    raise RuntimeError(f"vmap: {what} wants one value, but this tensor (one example: shape {list(shape_tuple(&x.m))}, "
-                       f"{dtype_object(x.m.dtype)}) stands for {examples(batch_of(x))} examples with values of their own. Inside vmap, "
-                       "control flow cannot depend on a tensor's values; write it with tensor operations such as where()")
-
-
-cdef int refuse_dynamic(Tensor x, str name) except -1:
-    raise RuntimeError(f"vmap: {name} cannot be batched, because the shape of its result depends on the values and would differ from "
-                       f"one of the {examples(batch_of(x))} examples to the next (dynamic shape)")
-
-
-cdef int check_levels(Tensor x, object operands, str name) except -1:
-    """Whether x, to be written in place, has room for a value of each example."""
-    cdef Batch over = joint_of(operands), own = batch_of(x) if x.flags & BATCHED else None
-    cdef int i
-    if over is None:
-        return 0
-    for i in range(over.n):
-        level = over.levels[i]
-        if own is None or level not in own.levels or (own.steps[own.levels.index(level)] == 0 and size_in(over, i) > 1):
-            raise RuntimeError(f"vmap: {name} would write a value for each of {(<Level>level).size} examples into a tensor of shape "
-                               f"{list(shape_tuple(&x.m))} that is the same for all of them. Use the out-of-place form, or make the "
-                               "tensor from a batched one, for example with zeros_like() or new_zeros()")
-    return 0
-
-
 # ---- what runs once for each example ---------------------------------------------------------------------------------
 
 LOOPED = []                  # names of compositions that run so, beside the rows of the table
@@ -560,6 +530,7 @@ cdef Tensor lifted(Tensor x):
     while level is not None:
         if level not in own:
             missing.append(level)
+        level.differentiated = True
         level = level.outer
     for level in reversed(missing):
         x = op_batch_in(op_batch_out(x, level, 0), level, 0)

@@ -5,6 +5,8 @@
 cdef Tensor finish_new(Tensor y, bint requires_grad):
     if requires_grad:
         y.flags |= REQUIRES_GRAD
+    if cyg_level != NULL and (<Level>cyg_level).differentiated and not y.flags & BATCHED:
+        return shown_in_all(y)
     return y
 
 
@@ -469,7 +471,7 @@ cdef Tensor beside(Tensor y, Tensor x):
     cdef Tensor z
     if not x.flags & BATCHED:
         return y
-    z = spread(y, batch_of(x), False)
+    z = copied_over(y, room_like(x), False)
     z.flags |= y.flags & REQUIRES_GRAD
     return z
 

@@ -128,17 +128,22 @@ cdef int check_writable(Tensor x) except -1:
                            "writing")
     check_own_mode(x)
     check_apart(x)
-    return check_writable(front(x, joint(x, None, None), 0)) if x.flags & BATCHED else 0
+    if x.flags & BATCHED:
+        check_shown_once(x)
+        check_writable(front(x, joint(x, None, None), 0))
+    return 0
 
 
 cdef int check_apart(Tensor x) except -1:
     """Whether each element (of one example) has memory of its own."""
     if has_internal_overlap(&x.m):
-        raise RuntimeError(
-            f"unsupported operation: more than one element of the written-to tensor (shape {list(shape_tuple(&x.m))}, stride "
-            f"{stride_tuple(&x.m)}) refers to a single memory location. Please clone() the tensor before performing the "
-            "operation.")
+        refuse_shared(x, f"stride {stride_tuple(&x.m)}")
     return 0
+
+
+cdef int refuse_shared(Tensor x, str why) except -1:
+    raise RuntimeError(f"unsupported operation: more than one element of the written-to tensor (shape {list(shape_tuple(&x.m))}, {why}) "
+                       "refers to a single memory location. Please clone() the tensor before performing the operation.")
 
 
 cdef inline int check_own_mode(Tensor x) except -1:
@@ -242,11 +247,17 @@ cdef Tensor history_alias(Tensor x, bint copied):
 cdef Tensor frozen(Tensor t, Tensor written):
     """An operand of a write into `written` with the history that it has before: where it is a view of the same memory, it has another
     one afterwards. RuntimeError where it cannot be taken again."""
+    cdef Tensor y
     if t is None or t is written or t.base is None or not records(t):
         return t
     if made_by(t) is None and t.flags & REQUIRES_GRAD or t.mem is not written.mem:
         return t
-    return history_alias(t, False) if t.fn is not None else alias_of(t)
+    if t.fn is not None:
+        return history_alias(t, False)
+    y = alias_of(t)
+    if shows_tangent(t):
+        share_tangents(y, t)
+    return y
 
 
 cdef int rebase(Tensor x, Node n) except -1:
