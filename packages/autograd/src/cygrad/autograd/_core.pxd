@@ -196,6 +196,7 @@ cdef Tensor zeros_same(Tensor t)
 # What formulas of the op table may call beside rows; the generator reads these lines. Defined in formulas*.pxi and slices.pxi.
 cdef double positive_count(const Dims* d, uint64_t mask) noexcept
 cdef Tensor underivable(Tensor g)
+cdef Tensor linked(Tensor g, Node n)
 cdef Tensor op_reshape(Tensor x, const Dims* d)
 cdef Tensor sum_to_dims(Tensor g, const Dims* d)
 cdef Tensor op_t(Tensor x)

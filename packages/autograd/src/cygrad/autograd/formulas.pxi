@@ -174,6 +174,34 @@ cdef int bw_alias(Node n, Tensor g) except -1:
     return pass_grad(n, 0, g)
 
 
+cdef Tensor linked(Tensor g, Node n):
+    """g, a gradient that n gives, with an edge to where n's first input came from: it does not change with that input, so the
+    derivative is 0, which is another answer than none."""
+    cdef Tensor y
+    cdef Node link
+    cdef uint32_t nr = 0
+    cdef bint leaf = False
+    if not recording() or n.dual == INPUTS_ONLY:
+        return g
+    source = edge(n, 0, &nr, &leaf)
+    if source is None:
+        return g
+    y = alias_of(g)
+    link = node_new(row_called(OP_LINKED, n.op.name + b"Backward"))
+    set_edge(link, 0, g)
+    put_edge(link, 1, source, nr, leaf)
+    node_set_output(link, y)
+    return y
+
+
+cdef int bw_linked(Node n, Tensor g) except -1:
+    if wanted(n, 1):
+        pass_grad(n, 1, zeros_same(g))
+    if wanted(n, 0):
+        pass_grad(n, 0, g)
+    return 0
+
+
 cdef Tensor record_view(int op, Tensor y, Tensor x):
     """y, whose Meta is set, as a view of x with a node that keeps nothing."""
     cdef Node n

@@ -25,6 +25,6 @@ def add_aliases():
 
 for module in (_gradients_pointwise, _gradients_others):
     _core.add_saved_fields(module.install())
-_core.complete_other_names()
+WITHOUT_GRADIENT = _core.complete_rows()
 _forms.install()
 add_aliases()

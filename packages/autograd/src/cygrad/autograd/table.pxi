@@ -51,15 +51,27 @@ cdef const OpInfo* row_called(int op, bytes name) except NULL:
     return <const OpInfo*><size_t>other_names[key]
 
 
-def complete_other_names():
-    """Rows under other names get the gradients of the rows that they are copies of, once these have them."""
+cdef int bw_missing(Node n, Tensor g) except -1:
+    raise RuntimeError(f"derivative for {n.op.name.decode()} is not implemented: its row of the op table came without one")
+
+
+def complete_rows():
+    """Once the gradients are there, rows under other names get those of the rows that they are copies of. Returns the names of rows
+    without a gradient, whose nodes, should there ever be some, say so."""
     cdef OpInfo* o
     cdef const char* name
+    cdef list missing = []
+    cdef int i
+    for i in range(1, N_ROWS + 1):
+        if OPS[i].backward == NULL:
+            OPS[i].backward = bw_missing
+            missing.append(ROW_NAMES[i - 1])
     for (op, _), address in other_names.items():
         o = <OpInfo*><size_t>address
         name = o.name
         o[0] = OPS[<int>op]
         o.name = name
+    return missing
 
 
 RESHAPE_ALIAS = row_called(OP_VIEW_AS_SHAPE, b"ReshapeAlias")

@@ -361,12 +361,12 @@ cdef int view_whole(Meta* y, const Meta* x) except -1:
         raise RuntimeError(f"view_as_complex is only supported for float32 and float64 tensors, got {dtype_object(x.dtype)!r}")
     if last < 0 or x.sizes[last] != 2:
         raise RuntimeError(f"view_as_complex: the last dimension must have size 2, got shape {listed(x.ndim, x.sizes)}")
-    if x.strides[last] != 1:
+    if x.strides[last] != 1 and x.numel:
         raise RuntimeError(f"view_as_complex: the last dimension must have stride 1, got strides {listed(x.ndim, x.strides)}")
     for d in range(last):
         even = even and (x.strides[d] % 2 == 0 or x.sizes[d] <= 1)
         strides[d] = x.strides[d] // 2
-    if not even:
+    if not even and x.numel:
         raise RuntimeError(f"view_as_complex: all strides but the last must be divisible by 2, got {listed(x.ndim, x.strides)}")
     if <uint64_t>x.data % (2 * ITEMSIZE[x.dtype]):
         raise RuntimeError("view_as_complex: the storage offset must be divisible by 2")

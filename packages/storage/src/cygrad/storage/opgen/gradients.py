@@ -100,6 +100,8 @@ def gradient_lines(rows, row, p, i, reading):
             row.fail("a constant gradient other than 0")
         return [*lines, f"        pass_grad(n, {i}, zeros_same(g))"]
     text = reading.read(row.grad[p.name])
+    if row.linked:
+        text = f"linked({text}, n)"
     if how == "kernel" and kernel.name != "neg":
         operands = [reading.names[n][0] for n, _ in kernel.operands]
         masks = sum(1 << k for k, (_, kind) in enumerate(kernel.operands) if kind == "truth")

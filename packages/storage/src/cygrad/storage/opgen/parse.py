@@ -44,6 +44,8 @@ nondiff = "boolean"          # why there is no gradient, where there is none
                                  # dynamic (refused: the shape of the result depends on values);
                                  # to be given where an argument is `ints`
     alias   = "absolute special.x"   # further names: in all forms that the name itself has, or as function of a module
+    linked  = true               # its gradient, where it is recorded, is a function of the first input too, with the
+                                 # derivative 0, though it only asks where that lies: as PyTorch's is
     fused   = false              # gradients have no kernels of their own: the tensor reading computes them
     autocast = "low"             # inside autocast the inputs are cast: to the dtype it was given (low), to float32, or,
                                  # where they come together, to the wider of these two that they have (widest)
@@ -77,7 +79,7 @@ ARG_TYPES = ("int", "float", "number", "flag", "dim", "dims", "axis", "axes", "i
 OUT_FORMS = ("out", "out_same", "out_typed")
 KEYS = {"sig", "types", "out", "promote", "fwd", "fwd_bool", "fwd_int", "fwd_complex", "kernel", "into", "meta",
         "tensor", "grad", "jvp", "nondiff", "node", "py", "api", "doc", "test", "alpha", "hand", "guard", "refusal",
-        "layout", "overload", "returns", "alias", "fused", "batch", "factors", "autocast"}
+        "layout", "overload", "returns", "alias", "fused", "linked", "batch", "factors", "autocast"}
 
 
 class TableError(ValueError):
@@ -128,6 +130,7 @@ class Row:
     autocast: str | None
     alias: tuple
     fused: bool
+    linked: bool
     factors: dict             # argument of type factor -> the input that it multiplies
     test: dict = field(default_factory=dict)
 
@@ -233,6 +236,7 @@ def parse_row(name, file, raw):
                py=raw.get("py", {}),
                api=tuple(raw.get("api", default_api).split()), doc=raw["doc"], test=raw.get("test", {}),
                alias=tuple(raw.get("alias", "").split()), fused=raw.get("fused", file != RARE),
+               linked=raw.get("linked", False),
                factors=raw.get("factors", {}),
                **{key: raw.get(key) for key in optional})
 
