@@ -570,3 +570,27 @@ def test_switches_of_a_backward_pass_are_bool(argument):
     assert x.grad is None
     x.sum().backward(**{argument: 1})
     assert x.grad.tolist() == [1, 1]
+
+
+def test_a_leaf_that_is_none_any_more_may_have_any_shape(torch, leaf):
+    """It gets no gradient, so none has to fit."""
+    x = torch.ones(2, 3, dtype=torch.float64, requires_grad=True)
+    y = (x * 2).sum()
+    x.requires_grad_(False)
+    x.t_()
+    y.backward()
+    assert x.grad is None and x.shape == (3, 2)
+
+
+def test_a_gradient_that_is_a_view_of_a_leaf(torch, leaf):
+    """A sum hands the gradient that it was given on as a view of it: one of a leaf stays one."""
+    x, w = leaf(1.0, 2.0), torch.tensor(3.0, dtype=torch.float64, requires_grad=True)
+    (g,) = torch.autograd.grad(x.sum(), x, w)
+    assert g.tolist() == [3.0, 3.0] and g.requires_grad
+
+
+def test_every_row_has_a_gradient(beyond_pytorch):
+    """A node without one would end the process; a row that lacks one is given one that raises, and is listed."""
+    from cygrad.autograd import rows
+
+    assert rows.WITHOUT_GRADIENT == []

@@ -455,3 +455,22 @@ def test_shifted_copies_are_right_or_refused(torch, shift, want):
     except RuntimeError:
         want = [0, 1, 2, 3, 4, 5]
     assert x.tolist() == want
+
+
+@pytest.mark.parametrize("name", ["amax", "amin", "max", "min", "argmax", "argmin", "aminmax"])
+def test_an_extremum_over_a_dimension_of_no_elements(torch, name):
+    """IndexError where the user named the dimension, whatever the others are; RuntimeError of amax and amin of all."""
+    for shape, dim in (((0, 3), 0), ((3, 0), -1), ((0,), 0), ((0,), -1), ((0, 0), 1)):
+        with pytest.raises(IndexError, match=r"non-zero size|nonzero size"):
+            getattr(torch.empty(shape), name)(dim=dim)
+    if name in ("amax", "amin"):
+        for dims in ((0, 1), (1, 0)):
+            with pytest.raises(IndexError, match="Expected reduction dim 0 to have non-zero size"):
+                getattr(torch.empty(0, 3), name)(dims)
+        for empty in (torch.empty(0), torch.empty(0, 3)):
+            with pytest.raises(RuntimeError):
+                getattr(empty, name)()
+            with pytest.raises(RuntimeError):
+                getattr(empty, name)(())
+        assert getattr(torch.empty(0, 3), name)(1).shape == (0,)
+        assert getattr(torch.empty(0, 3), name)(-1, True).shape == (0, 1)

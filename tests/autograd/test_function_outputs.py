@@ -330,3 +330,22 @@ def test_pickling_drops_history(torch, leaf):
         import copy
 
         copy.deepcopy(y)
+
+
+def test_a_retained_gradient_is_that_of_the_new_value(torch, leaf, function):
+    """A Function that writes its input: a kept .grad is what arrives at the result, as after an operation in place."""
+
+    def write(ctx, a):
+        a.mul_(0.5)
+        ctx.mark_dirty(a)
+        return a
+
+    halved = function(write, lambda ctx, g: g * 0.5)
+    x = leaf(1.0)
+    y = x * 1
+    y.retain_grad()
+    z = halved.apply(y)
+    assert z is y and y.retains_grad
+    (z * 3).sum().backward()
+    assert y.grad.tolist() == [3.0]
+    assert x.grad.tolist() == [1.5]

@@ -155,3 +155,22 @@ def test_filling_with_a_tensor_passes_its_gradient(torch, leaf):
     y.sum().backward()
     assert value.grad.item() == 2.0
     assert x.grad.tolist() == [0.0, 0.0]
+
+
+def test_a_saved_tensor_that_lost_its_history(torch, leaf):
+    """x * x * x, where what was saved of it is detached in place: the second derivative would come out wrong."""
+    x = leaf(3.0)
+    y = x * x
+    z = y * x
+    y.detach_()
+    with pytest.raises(RuntimeError, match="detached in-place"):
+        torch.autograd.grad(z, x, torch.ones(1, dtype=torch.float64), create_graph=True)
+
+
+def test_the_first_derivative_reads_values_only(torch, leaf, beyond_pytorch):
+    x = leaf(3.0)
+    y = x * x
+    z = y * x
+    y.detach_()
+    z.sum().backward()
+    assert x.grad.tolist() == [27.0]

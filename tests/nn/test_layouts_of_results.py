@@ -72,3 +72,20 @@ def test_strides_are_those_of_pytorch(name, layout):
     ours, theirs = found
     assert ours.stride() == theirs.stride()
     assert ours.flatten().tolist() == pytest.approx(theirs.flatten().tolist(), rel=1e-5, abs=1e-5)
+
+
+def test_a_copy_with_channels_last_is_a_tensor_of_its_own(torch):
+    x = torch.ones(2, 3, 4, 5, requires_grad=True)
+    y = x.contiguous(memory_format=torch.channels_last)
+    assert y._base is None and y.stride() == (60, 1, 15, 3)
+    y.sum().backward()
+    assert x.grad.shape == x.shape
+
+
+def test_padding_of_images_whose_single_rows_leave_it_open(torch):
+    """Strides say channels last although there is one row and one column: the result has them, as PyTorch's."""
+    x = torch.ones(1, 2).unfold(0, 1, 1).unfold(0, 1, 1)
+    assert x.stride() == (2, 1, 2, 2) and x.is_contiguous()
+    y = torch.nn.functional.pad(x, (1, 0))
+    assert y.stride() == (4, 1, 4, 2) and y._base is None
+    assert torch.nn.functional.pad(torch.ones(2, 3, 1, 1), (1, 1)).stride() == (9, 3, 3, 1)

@@ -179,6 +179,20 @@ cdef inline bint convert_all(Form* f, int first, PyObject** args, Py_ssize_t n, 
     return True
 
 
+cdef inline bint finds_element(Param* p) noexcept:
+    """Whether these are the dimensions over which an extremum is looked for: their default is () there."""
+    return p.kind == KIND_DIMS and p.usual == NOTHING
+
+
+cdef int refuse_empty(object dims, Tensor x, str name) except -1:
+    """Dimensions that a user named and that have no elements; where none were named, the operation itself refuses."""
+    for dim in dims if isinstance(dims, (tuple, list)) else () if dims is None else (dims,):
+        if x.m.sizes[wrap_dim(dim, x.m.ndim)] == 0:
+            raise IndexError(f"{name}(): Expected reduction dim {dim} to have non-zero size. The input has shape "
+                             f"{list((<object>x).shape)}")
+    return 0
+
+
 cdef object convert(Form* f, int mode, int i, object v, Tensor x, Arg* a, Dims* d):
     """Fills `a` from any value for parameter i; returns the object that it holds, where that is one, else None. x: the first input."""
     cdef Param* p = &f.params[i]
@@ -204,6 +218,8 @@ cdef object convert(Form* f, int mode, int i, object v, Tensor x, Arg* a, Dims* 
         a.i = code_or_none(v)
     elif kind == KIND_DIMS:
         a.m = dims_mask(v, ndim, name)
+        if x.m.numel == 0 and finds_element(p):
+            refuse_empty(v, x, name)
     elif kind == KIND_AXIS:
         a.m = axis_mask(v, ndim, name)
     elif kind == KIND_AXES:
@@ -240,7 +256,7 @@ cdef object run_form(Form* f, int mode, PyObject* self, PyObject** args, Py_ssiz
     if f.quick and n + first == f.quick:
         return run_quick(f, mode, <Tensor>x, args[n - 1] if f.quick == 2 else NULL)
     a[0].o = x
-    if not convert_all(f, first, args, n, f.count - f.out - (f.alpha != 0), (<Tensor>x).m.ndim, a):
+    if (<Tensor>x).m.numel == 0 or not convert_all(f, first, args, n, f.count - f.out - (f.alpha != 0), (<Tensor>x).m.ndim, a):
         return run_any(f, mode, self, args, n, names)
     if f.flags & POINTWISE:
         made = run_loop(f, mode, f.count - f.out - (f.alpha != 0), NULL, a)
@@ -273,7 +289,7 @@ cdef object run_any(Form* f, int mode, PyObject* self, PyObject** args, Py_ssize
             a[i].f = 1
         elif v[i] == p.fallback and p.ready:
             a[i].i = p.bits if p.ready == 1 else <int64_t>every(x.m.ndim)
-        elif v[i] == NULL or not convert_usual(p, v[i], x.m.ndim, &a[i]):
+        elif v[i] == NULL or (x.m.numel == 0 and finds_element(p)) or not convert_usual(p, v[i], x.m.ndim, &a[i]):
             made = convert(f, mode, i, given(f, mode, v, i), x, &a[i], &d[lists])
             lists += p.kind == KIND_INTS
             if made is not None:

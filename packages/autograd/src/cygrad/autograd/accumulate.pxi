@@ -67,7 +67,10 @@ cdef Tensor laid_as(Tensor g, const Meta* like):
     if g.m.ndim != like.ndim or not meta_same_shape(&g.m, <Meta*>like) or g.flags & BATCHED:
         return op_clone(g)               # a hook gave the leaf another shape
     y = tensor_new()
-    meta_dense_like(&y.m, like, g.m.dtype)
+    if like.flags & DENSE:
+        meta_dense_like(&y.m, like, g.m.dtype)
+    else:
+        meta_contig(&y.m, like.ndim, like.sizes, g.m.dtype)
     adopt(y, meta_storage(&y.m))
     ops.copy_into(&y.m, &g.m)
     if records(g):

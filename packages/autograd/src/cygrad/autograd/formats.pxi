@@ -97,13 +97,25 @@ cdef int meta_in_format(Meta* y, const Meta* like, Format f, int code) except -1
 
 cdef Tensor in_format(Tensor x, Format f, bint copy):
     """x in this order: itself if it lies so (and no copy is wanted), else a differentiable copy."""
+    cdef Tensor y
+    cdef Node n
     if lies_in(&x.m, f) or (x.flags & BATCHED and f == ROWMAJOR and rowmajor_example(x)):
         return op_clone(x) if copy else x
     if f == ROWMAJOR:
         return op_contiguous(x)
-    there = [0, *range(2, x.m.ndim), 1]
-    back = [0, x.m.ndim - 1, *range(1, x.m.ndim - 1)]
-    return permute(op_contiguous(permute(x, there)), back)
+    if x.flags & BATCHED:
+        there = [0, *range(2, x.m.ndim), 1]
+        back = [0, x.m.ndim - 1, *range(1, x.m.ndim - 1)]
+        return permute(op_contiguous(permute(x, there)), back)
+    y = tensor_new()
+    meta_in_format(&y.m, &x.m, f, x.m.dtype)
+    adopt(y, meta_storage(&y.m))
+    ops.copy_into(&y.m, &x.m)
+    if records(x):
+        n = node_new(&OPS[OP_CLONE])
+        set_edge(n, 0, x)
+        node_set_output(n, y)
+    return y
 
 
 cdef Tensor converted(Tensor x, object dtype, bint copy, object f, str name):

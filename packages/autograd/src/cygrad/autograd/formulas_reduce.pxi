@@ -22,7 +22,7 @@ cdef Tensor expand_reduced(Tensor g, const Dims* sizes, uint64_t mask, bint keep
     cdef Tensor y
     cdef int i, k = 0
     cdef int64_t strides[64]
-    if recording() or g.flags & BATCHED or shows_tangent(g):
+    if recording() or g.flags & BATCHED or shows_tangent(g) or needs(g):
         return op_expand_to(restore_dims(g, mask, keepdim), sizes)
     for i in range(sizes.n):
         if mask >> i & 1:
@@ -57,6 +57,8 @@ cdef Tensor prod_backward(Tensor g, Tensor x, Tensor y, uint64_t mask, bint keep
     cdef Tensor flat, zero = op_eq(x, scalar_tensor(0, x.m.dtype))
     cdef uint64_t m = mask if mask or x.m.ndim == 0 else full_mask(x)
     cdef Dims column, others
+    if x.m.ndim == 0:
+        return op_clone(g)
     if not somewhere(zero):
         return op_div(op_mul(restore_dims(g, mask, keepdim), conj_of(restore_dims(y, mask, keepdim))), conj_of(x))
     flat = reduced_last(as_code(x, g.m.dtype), m)

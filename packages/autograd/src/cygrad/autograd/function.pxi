@@ -355,17 +355,20 @@ cdef tuple wrap_outputs(FunctionCtx c, tuple args, tuple outputs, bint recorded)
 
 
 cdef int attach(FunctionCtx c, Tensor y, int i, bint was_dirty, bint several) except -1:
+    cdef bint retains = was_dirty and y.flags & RETAINS_GRAD and y.fn is not None
     if was_dirty:
         y.grad_ = None                       # that of another value
     if was_dirty and y.base is not None:
         return rebase(y, c)
+    if retains:                              # that of the new value from now on
+        node_hooks(y.fn).retain.pop(y.out_nr, None)
     if y.base is not None:
         y.creation = VIEW_MULTI if several else VIEW_FUNCTION
         y.view_version = y.mem.version       # forward may have written after it took the view
     y.fn = c
     y.out_nr = i
     y.flags |= REQUIRES_GRAD
-    return 0
+    return keep_retaining(y) if retains else 0
 
 
 cdef Tensor returned_input(Tensor x):

@@ -451,7 +451,18 @@ cdef Tensor unpack(Node n, int slot):
         if t.flags & DUAL:
             share_tangents(y, t)
         return y
+    if t.fn is None and recording() and slot != SLOT_OUT and lost_history(n, slot, t):
+        raise RuntimeError("Trying to use a saved tensor that has been detached in-place, i.e. with .detach_(): the second derivative "
+                           f"would miss what it depended on. {node_name(n)} saved its input {slot}, a {dtype_object(t.m.dtype)} tensor of "
+                           f"shape {list(shape_tuple(&t.m))}. Use the out-of-place .detach() instead")
     return t
+
+
+cdef bint lost_history(Node n, int slot, Tensor t):
+    """Whether t, which n saved of an input that had a history, has none any more."""
+    cdef uint32_t nr = 0
+    cdef bint leaf = False
+    return not needs(t) and edge(n, slot, &nr, &leaf) is not None and not leaf
 
 
 cdef int attach_output(Node n, Tensor y) except -1:

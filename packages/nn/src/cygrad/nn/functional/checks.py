@@ -133,7 +133,7 @@ def per_dimension(name: str, value: int | Sequence[int], dims: int) -> tuple[int
 
 def formatted(result: Tensor, input: Tensor) -> Tensor:
     """A result in the memory format of images or volumes that its input has: channels last stay last."""
-    if input.dim() not in (4, 5) or input.is_contiguous() or not _channels_last(input):
+    if input.dim() not in (4, 5) or input.stride(1) > input.stride(-1) or not _channels_last(input):
         return result
     return result.contiguous(memory_format=channels_last if input.dim() == 4 else channels_last_3d)
 
