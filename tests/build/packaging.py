@@ -46,7 +46,7 @@ for statement in ("import cygrad.{name}", "from cygrad import {name}", "cygrad.{
 """
 WITHOUT_AUTOGRAD = """
 import cygrad.storage
-for name in ("nn", "optim", "utils", "utils.data"):
+for name in ("nn", "optim", "distributions", "utils", "utils.data"):
     try:
         exec("import cygrad." + name)
     except ImportError as error:
@@ -105,7 +105,7 @@ def together(room, checkout, pip):
     env.check(STORAGE_WORKS)
     env.pip("uninstall", "-y", "cygrad-nn")
     env.pip("install", "--no-deps", "./packages/autograd", cwd=checkout)
-    for name in ("nn", "optim", "utils"):
+    for name in ("nn", "optim", "distributions", "utils"):
         env.check(MISSING.format(name=name, package="nn"))
     env.pip("uninstall", "-y", "cygrad-autograd", "cygrad-storage")
     left = [p for p in env.room.glob("venv/lib/*/site-packages/cygrad/**/*") if p.is_file()]

@@ -16,7 +16,9 @@ MAY_USE = {
     "nn": {"nn", "autograd", "storage"},
     "tools": {"tools", "autograd", "storage"},
 }
-OWNER = {"storage": "storage", "nn": "nn", "optim": "nn", "utils": "nn", "tools": "tools"}
+OWNER = {
+    "storage": "storage", "nn": "nn", "optim": "nn", "distributions": "nn", "utils": "nn", "tools": "tools"
+}  # fmt: skip
 CYTHON_IMPORT = re.compile(r"^\s*(?:from\s+([\w.]+)\s+c?import\s+(.+)|c?import\s+([\w., ]+))", re.M)
 
 

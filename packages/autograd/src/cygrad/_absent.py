@@ -33,8 +33,6 @@ _REASONS = {
 ABSENT = {name: reason for reason, names in _REASONS.items() for name in names.split()} | {
     "complex32": "complex32 is not supported, complex64 is",
     "chalf": "complex32 is not supported, complex64 is",
-    "distributions": "there are no probability distributions; scipy.stats has them, and tensors are drawn by normal_, "
-    "bernoulli, multinomial and the other functions of random numbers",
     "hub": "nothing is downloaded here; load() reads PyTorch's checkpoints, utils.safetensors others'",
     "masked": "masked tensors are not here; where(), masked_fill() and the nan... reductions do most of their work",
     "nested": "nested tensors are not here; nn.utils.rnn pads and packs sequences of several lengths",
@@ -68,6 +66,11 @@ for _name in ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnu
 for _name in ("Bool", "Byte", "Char", "Short", "Int", "Long", "Half", "BFloat16", "Float", "Double", "ComplexFloat",
               "ComplexDouble"):
     ABSENT[f"{_name}Storage"] = "x.storage() is a TypedStorage of any dtype, x.untyped_storage() counts bytes"
+
+for _name in ("CatTransform", "ContinuousBernoulli", "CorrCholeskyTransform", "CumulativeDistributionTransform",
+              "ExponentialFamily", "GeneralizedPareto", "LKJCholesky", "LowRankMultivariateNormal",
+              "PositiveDefiniteTransform", "StackTransform", "VonMises", "Wishart"):
+    ABSENT[f"distributions.{_name}"] = "it is not among the distributions here; a subclass of Distribution can add it"
 
 # Families of names at the top.
 PREFIXES = {

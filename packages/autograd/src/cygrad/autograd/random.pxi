@@ -392,14 +392,16 @@ def drawn_places(Tensor weights, count, replacement_of_single, generator):
     return y
 
 
-def drawn_counts(Tensor a, Tensor p, generator, str name):
-    """Poisson numbers of rates a, or binomial ones of a trials and probabilities p; all contiguous float64."""
+def drawn_by(Tensor a, Tensor p, generator, str name):
+    """Numbers of the distribution `name`: poisson of rates a, standard_gamma of shapes a, binomial of a trials and probabilities p;
+    all are contiguous float64."""
     cdef Tensor y = tensor_new()
     cdef Batch over = joint(a, p, None)
     if over is not None:
-        return under(drawn_counts(op_contiguous(front(a, over, 0)), None if p is None else op_contiguous(front(p, over, 0)), generator,
+        return under(drawn_by(op_contiguous(front(a, over, 0)), None if p is None else op_contiguous(front(p, over, 0)), generator,
                                   name), over, 0)
-    adopt(y, ops.op_counts(&y.m, &a.m, NULL if p is None else &p.m, generator_of(generator, name)))
+    kind = {"poisson": ops.BY_RATE, "binomial": ops.BY_TRIALS, "standard_gamma": ops.BY_SHAPE}[name]
+    adopt(y, ops.op_drawn_by(&y.m, kind, &a.m, NULL if p is None else &p.m, generator_of(generator, name)))
     return y
 
 

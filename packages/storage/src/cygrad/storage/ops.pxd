@@ -149,6 +149,10 @@ cdef enum:
 cdef int draw_kind_into(Meta* x, int kind, double a, double b, Generator gen) except -1      # parameters are checked
 # contiguous float64 weights, probabilities, rates
 cdef Storage op_multinomial(Meta* y, Meta* weights, int64_t count, bint single, Generator gen)
-cdef Storage op_counts(Meta* y, Meta* a, Meta* p, Generator gen)      # Poisson, or with p (not NULL) binomial
+cdef enum DrawnBy:
+    BY_RATE            # Poisson numbers
+    BY_TRIALS          # binomial ones: p is their probability, else NULL
+    BY_SHAPE           # gamma ones of scale 1
+cdef Storage op_drawn_by(Meta* y, DrawnBy kind, Meta* a, Meta* p, Generator gen)
 cdef int bernoulli_into(Meta* x, double p, Generator gen) except -1
 cdef Storage op_randperm(Meta* y, int64_t n, int dtype, Generator gen)

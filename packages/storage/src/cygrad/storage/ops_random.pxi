@@ -1,6 +1,6 @@
 # Tensors of random numbers, PyTorch's for the same seed.
 # Invariant: numbers are drawn one after another in memory order, so they do not depend on the number of threads.
-from libc.math cimport exp, floor, lgamma, tan
+from libc.math cimport exp, floor, lgamma, pow, tan
 
 cdef struct Draw:          # what to draw, the same for every element
     Twister* g
@@ -436,7 +436,7 @@ cdef Storage op_multinomial(Meta* y, Meta* weights, int64_t count, bint single, 
     return s
 
 
-# ---- counts
+# ---- counts, and gamma numbers
 
 cdef double poisson(double rate, Twister* g) noexcept nogil:
     """Small rates: how many uniform factors keep a product above exp(-rate). Large ones: Hoermann's transformed
@@ -522,8 +522,35 @@ cdef double any_binomial(double n, double p, Twister* g) noexcept nogil:
     return binomial(n, p, g) if p <= 0.5 else n - binomial(n, 1 - p, g)
 
 
-cdef Storage op_counts(Meta* y, Meta* a, Meta* p, Generator gen):
-    """Poisson numbers of rates a, or, with p, binomial ones of a trials and probabilities p; contiguous float64."""
+cdef double standard_gamma(double shape, Twister* g) noexcept nogil:
+    """Marsaglia and Tsang, "A simple method for generating gamma variables" (2000). Shapes below 1 are raised by 1, and
+    the number is multiplied by a uniform one to the power of 1 / shape.
+    """
+    cdef double factor = 1, d, c, x, v, u
+    if not isfinite(shape):
+        return NAN
+    if shape < 1:
+        if shape <= 0:
+            return 0
+        factor = pow(1 - uniform_double(g), 1 / shape)
+        shape += 1
+    d = shape - 1.0 / 3
+    c = 1 / sqrt(9 * d)
+    while True:
+        x = normal_double(g)
+        v = 1 + c * x
+        if v <= 0:
+            continue
+        v = v * v * v
+        u = 1 - uniform_double(g)
+        if u < 1 - 0.0331 * x * x * x * x or log(u) < 0.5 * x * x + d * (1 - v + log(v)):
+            return factor * d * v
+
+
+cdef Storage op_drawn_by(Meta* y, DrawnBy kind, Meta* a, Meta* p, Generator gen):
+    """Poisson numbers of rates a, gamma ones of shapes a, or binomial ones of a trials and probabilities p; all are contiguous
+    float64.
+    """
     cdef int64_t i
     cdef double* to
     cdef Twister* g = twister(gen)
@@ -532,8 +559,10 @@ cdef Storage op_counts(Meta* y, Meta* a, Meta* p, Generator gen):
     with nogil:
         hold(g)
         for i in range(y.numel):
-            if p == NULL:
+            if kind == BY_RATE:
                 to[i] = poisson((<const double*> a.data)[i], g)
+            elif kind == BY_SHAPE:
+                to[i] = standard_gamma((<const double*> a.data)[i], g)
             else:
                 to[i] = any_binomial((<const double*> a.data)[i], (<const double*> p.data)[i], g)
         let_go(g)

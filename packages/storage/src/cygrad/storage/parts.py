@@ -4,6 +4,7 @@ from importlib import import_module
 
 PARTS = {
     "autograd": "cygrad-autograd",
+    "distributions": "cygrad-nn",
     "nn": "cygrad-nn",
     "optim": "cygrad-nn",
     "serialization": "cygrad-nn",

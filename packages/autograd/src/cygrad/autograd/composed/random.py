@@ -175,7 +175,7 @@ def poisson(input: Tensor, generator: object = None) -> Tensor:
     if not _core.everywhere(rates >= 0):
         raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
     rates = _core.spread_to_draw(rates, "poisson")
-    return linked(_core.drawn_counts(rates.double().contiguous(), None, generator, "poisson").to(input.dtype), input)
+    return linked(_core.drawn_by(rates.double().contiguous(), None, generator, "poisson").to(input.dtype), input)
 
 
 @composed("function")
@@ -193,4 +193,4 @@ def binomial(count: Tensor, prob: Tensor, generator: object = None) -> Tensor:
     shape = (count.detach() + prob.detach()).shape
     wide = (t.detach().double().expand(shape) for t in (count, prob))
     trials, chances = (_core.spread_to_draw(t, "binomial").contiguous() for t in wide)
-    return linked(_core.drawn_counts(trials, chances, generator, "binomial").to(count.dtype), count, prob)
+    return linked(_core.drawn_by(trials, chances, generator, "binomial").to(count.dtype), count, prob)
