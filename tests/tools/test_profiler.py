@@ -84,6 +84,42 @@ def test_modules_forward_and_backward():
     assert forward == 2 * 4 * (8 * 16 + 16 * 2)
 
 
+def test_memory_by_operation_and_by_module():
+    nn = cygrad.nn
+    model = nn.Sequential(nn.Linear(64, 128), nn.Tanh(), nn.Linear(128, 4))
+    x = cygrad.ones(1000, 64)
+    kept = []
+    with profile(profile_memory=True) as prof:
+        kept.append(model(x))
+    hidden, out = 4 * 1000 * 128, 4 * 1000 * 4
+    operations = {row.name: row.grown_bytes for row in prof.key_averages()}
+    modules = {row.name: row.grown_bytes for row in prof.by_module()}
+    # what tanh was given is freed after it, as only its result is kept, and that shows at the next operation
+    assert operations["tanh"] == hidden and operations["addmm"] == hidden + (out - hidden)
+    assert [modules[f"Sequential.{i}"] for i in range(3)] == [hidden, hidden, out - hidden]
+    assert sum(operations.values()) == sum(modules.values()) == hidden + out
+    with profile(profile_memory=True) as prof:
+        kept.pop().sum().backward()
+    rows = {row.name: row.grown_bytes for row in prof.by_module()}
+    assert sum(rows.values()) < 0
+    table = prof.by_module().table()
+    assert table.splitlines()[0].endswith("memory") and " -" in table
+    with profile() as prof:
+        cygrad.ones(3).exp()
+    assert "memory" not in prof.key_averages().table() and prof.key_averages()[0].grown_bytes == 0
+
+
+def test_memory_of_backward_belongs_to_its_nodes():
+    x = cygrad.ones(1000, requires_grad=True)
+    y = x.exp().sum()
+    with profile(profile_memory=True) as prof:
+        y.backward()
+    nodes = {e.name: e for e in prof.events if e.kind == "node"}
+    assert all(e.live_bytes is not None for e in nodes.values())
+    ends = [e.live_bytes for e in sorted(prof.events, key=lambda e: e.start + e.duration)]
+    assert sum(e.grown for e in prof.events) == ends[-1] - prof._live
+
+
 def test_equal_blocks_are_one_row_where_that_is_asked():
     nn = cygrad.nn
     model = nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Sigmoid(),

@@ -47,7 +47,8 @@ cdef int note_op(int op, Tensor y, tuple inputs, int64_t began) except -1:
 cdef int note_node(Node n, int64_t began) except -1:
     """A node's backward has run."""
     if profile_events is not None:
-        profile_events.append((1, node_name(n), began, cyg_clock(), PyThread_get_thread_ident(), <size_t><void*>n, 0, None, None))
+        profile_events.append((1, node_name(n), began, cyg_clock(), PyThread_get_thread_ident(), <size_t><void*>n, 0, None,
+                               None if profile_memory is None else profile_memory()))
     return 0
 
 

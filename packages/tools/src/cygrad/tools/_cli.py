@@ -122,6 +122,7 @@ def parser():
         "a Python script; the words after it are its arguments",
     )
     profile.add_argument("--rows", type=int, default=20, help="of each table (default 20)")
+    profile.add_argument("--memory", action="store_true", help="also where memory grew, and where it was freed")
     profile.add_argument("--all-modules", action="store_true", help="a row for each of several equal blocks")
     profile.add_argument("-o", "--output", help="also write a trace for Perfetto (.json) or a flame graph (.html)")
     profile.add_argument("--limits", action="store_true", help="show rates as shares of what this machine reaches")

@@ -26,7 +26,7 @@ def run(options):
             import_module(part)
         except ImportError:
             break
-    with profile(profile_memory=bool(options.output)) as prof:
+    with profile(profile_memory=bool(options.output or options.memory)) as prof:
         failure = _run_script(path, options.arguments)
     if options.output:
         getattr(prof, WRITERS[Path(options.output).suffix])(options.output)

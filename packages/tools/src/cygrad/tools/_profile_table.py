@@ -11,6 +11,8 @@ COLUMNS = {
     "count": "calls",
     "bytes": "bytes",
     "flops": "flops",
+    "memory": "grown_bytes",
+    "self_cpu_memory_usage": "grown_bytes",
     "name": "name",
 }
 
@@ -18,6 +20,8 @@ COLUMNS = {
 @dataclass
 class Row:
     """The sums of all events of one key: seconds, calls, bytes of operands and results, multiplications and additions.
+
+    `grown_bytes` are the bytes by which memory grew there, if the profile looked at memory.
 
     `total_seconds` counts an event that runs inside another one of the same key once; `phase` is ``"forward"``,
     ``"backward"`` or ``"both"``.
@@ -34,6 +38,7 @@ class Row:
     bytes: int = 0
     flops: int = 0
     kernel_seconds: float = 0.0
+    grown_bytes: int = 0
 
     @property
     def gb_per_s(self):
@@ -51,6 +56,7 @@ class Averages(list):
 
     def __init__(self, profile, title, key, kinds):
         self.title, self.seconds, self.peak_bytes = title, profile.seconds, profile.peak_bytes
+        self.memory = profile.profile_memory
         rows = {}
         for event in profile.events:
             if event.kind in kinds:
@@ -64,8 +70,9 @@ class Averages(list):
         Parameters
         ----------
         sort_by : str
-            ``"self"``, ``"total"``, ``"calls"``, ``"bytes"``, ``"flops"`` or ``"name"``; PyTorch's
-            ``"self_cpu_time_total"``, ``"cpu_time_total"`` and ``"count"`` mean the first three.
+            ``"self"``, ``"total"``, ``"calls"``, ``"bytes"``, ``"flops"``, ``"memory"`` or ``"name"``; PyTorch's
+            ``"self_cpu_time_total"``, ``"cpu_time_total"`` and ``"count"`` mean the first three,
+            ``"self_cpu_memory_usage"`` means ``"memory"``.
         row_limit : int
             The most rows; -1 for all.
         header : str, optional
@@ -150,6 +157,7 @@ def _add(row, event, key):
         row.backward_seconds += event.self_duration
     row.phase = event.phase if row.phase in (None, event.phase) else "both"
     row.bytes += event.bytes
+    row.grown_bytes += event.grown
     row.flops += event.flops
     if event.kind == "op":
         row.kernel_seconds += event.self_duration
@@ -164,7 +172,7 @@ def _lines(averages, rows, best):
     wide = max([len(averages.title), 20, *(min(60, len(_label(row))) for row in rows)])
     timed = sum(row.self_seconds for row in averages)
     head = f"{averages.title:<{wide}}{'calls':>8}{'self':>12}{'':>7}{'total':>12}{'forward':>12}{'backward':>12}"
-    head += f"{'moved':>11}{'GB/s':>9}{'GFLOP/s':>10}"
+    head += f"{'moved':>11}{'GB/s':>9}{'GFLOP/s':>10}" + f"{'memory':>12}" * averages.memory
     lines = [head, "-" * len(head)]
     for row in rows:
         label = _label(row)
@@ -174,6 +182,7 @@ def _lines(averages, rows, best):
             f"{label:<{wide}}{row.calls:>8}{_time(row.self_seconds):>12}{share:>7.1%}{_time(row.total_seconds):>12}"
             f"{_time(row.forward_seconds):>12}{_time(row.backward_seconds):>12}{_bytes(row.bytes):>11}"
             f"{_rate(row.gb_per_s, best and best['GB/s']):>9}{_rate(row.gflop_per_s, best and best['GFLOP/s']):>10}"
+            + f"{_change(row.grown_bytes):>12}" * averages.memory
         )
     lines += ["-" * len(head), f"{_time(averages.seconds)} in all, {_time(timed)} of it in the rows; the rest is "
               f"Python. At most {_bytes(averages.peak_bytes)} in tensors."]
@@ -199,6 +208,10 @@ def _bytes(n):
         if n >= unit:
             return f"{n / unit:.1f} {name}"
     return f"{n} B" if n else "-"
+
+
+def _change(n):
+    return _bytes(n) if n >= 0 else f"-{_bytes(-n)}"
 
 
 def _rate(value, best):

@@ -33,6 +33,8 @@ class Event:
         Of an operation: the shapes of its operands.
     live_bytes : int or None
         Bytes of tensors in use afterwards, if the profile asked for them.
+    grown : int
+        By how much these are more than after the event that ended before: what it made and left, less what was freed.
     thread : int
     children : list of Event
     """
@@ -46,6 +48,7 @@ class Event:
     flops: int = 0
     shapes: tuple = None
     live_bytes: int = None
+    grown: int = 0
     region: str = None
     self_duration: float = 0.0
     phase: str = "forward"
@@ -54,13 +57,19 @@ class Event:
     children: list = field(default_factory=list, repr=False)
 
 
-def build(raw, origin):
-    """All events, in the order in which they began."""
-    order = sorted(raw, key=lambda r: (r[2], -r[3]))
+def build(raw, origin, live=None):
+    """All events, in the order in which they began; `live` bytes were in use before."""
+    grown = []
+    for entry in raw:  # in the order in which they ended
+        grown.append(0 if entry[8] is None or live is None else entry[8] - live)
+        live = live if entry[8] is None else entry[8]
+    order = sorted(range(len(raw)), key=lambda k: (raw[k][2], -raw[k][3]))
     made_by = {}  # node -> module whose operation made it; nodes' addresses are used again, so in the order of time
     stacks, events = {}, []
-    for kind, name, began, ended, thread, node, moved, shapes, live in order:
-        event = Event(KINDS[kind], name, (began - origin) / 1e9, (ended - began) / 1e9, thread, live_bytes=live)
+    for k in order:
+        kind, name, began, ended, thread, node, moved, shapes, live = raw[k]
+        start, duration = (began - origin) / 1e9, (ended - began) / 1e9
+        event = Event(KINDS[kind], name, start, duration, thread, live_bytes=live, grown=grown[k])
         if kind == 0:
             _fill_op(event, name, moved, shapes)
         elif kind == 2:

@@ -286,8 +286,8 @@ def peak(function, *args, **kwargs):
     if found is None or count != len(live):
         raise RuntimeError(f"peak(): the function ran {len(live)} operations first and {count} then; it must do "
                            "the same in both calls")
-    operations = [event for event in events if event[0] == 0]
-    return Peak(found, most, _core._row_name(operations[place][1]))
+    kind, name = events[place][:2]
+    return Peak(found, most, _core._row_name(name) if kind == 0 else name)
 
 
 def _run_watched(after_each, function, args, kwargs):

@@ -73,7 +73,7 @@ class profile:
         for activity in activities or ():
             if activity != ProfilerActivity.CPU:
                 raise RuntimeError(f"profile(): activities: only ProfilerActivity.CPU is there, got {activity!r}")
-        self.profile_memory = profile_memory
+        self.profile_memory = bool(profile_memory)
         self.peak_bytes = None
         self._found = None
         self._raw = None
@@ -85,8 +85,8 @@ class profile:
         self._thread = threading.get_ident()
         self._handles = _watch_calls()
         reset_peak()
-        live = (lambda: memory_stats()["live_bytes"]) if self.profile_memory else None
-        self._outer = _core._profile_into(self._raw, live)
+        self._live = _live_bytes() if self.profile_memory else None
+        self._outer = _core._profile_into(self._raw, _live_bytes if self.profile_memory else None)
         self._mode = _core._mode_bits(_PROFILE, _PROFILE)
         _active.append(self)
         self._began = _core._profile_clock()
@@ -114,7 +114,7 @@ class profile:
         """All that ran, as a list of `Event` in the order in which it began."""
         self._check_ended("events")
         if self._found is None:
-            self._found = build(self._raw, self._began)
+            self._found = build(self._raw, self._began, self._live)
         return self._found
 
     def _check_ended(self, what):
@@ -187,7 +187,12 @@ class record_function(ContextDecorator):
 def _end_region(kind, name, began):
     if _active and began and threading.get_ident() == _active[-1]._thread:
         ended, thread = _core._profile_clock(), threading.get_ident()
-        _active[-1]._raw.append((2, (kind, name), began, ended, thread, 0, 0, None, None))
+        live = _live_bytes() if _active[-1].profile_memory else None
+        _active[-1]._raw.append((2, (kind, name), began, ended, thread, 0, 0, None, live))
+
+
+def _live_bytes():
+    return memory_stats()["live_bytes"]
 
 
 def _watch_calls():
