@@ -126,7 +126,6 @@ def test_softmax_without_dim_warns(torch, F, shape, dim):
         assert F.softmax(x).tolist() == F.softmax(x, dim=dim).tolist()
 
 
-# ---- dropout
 # ---- layer normalisation
 @pytest.mark.parametrize(
     ("shape", "sizes"), [((3, 5), (5,)), ((2, 3, 4), (3, 4)), ((4,), (4,)), ((7, 2, 1500), (1500,))])
@@ -167,6 +166,7 @@ def test_layer_norm_under_vmap_has_its_rule(torch, F, seeded, recwarn, which):
     assert not recwarn.list
 
 
+# ---- dropout
 def test_dropout_keeps_the_mean(torch, nn, seeded):
     x = torch.ones(100_000, requires_grad=True)
     layer = nn.Dropout(0.25)
