@@ -48,6 +48,8 @@ GROUPS = {
     "convolution": ("3x3, 1x1, strided; forward and backward", 1.15),
     "depthwise and pooling": ("depthwise convolution, max and average pooling", 0.8),
     "optimizers": ("a step over 5 million parameters", 0.3),
+    "data": ("a batch of a loader: in the process, and by two workers that stay", 0.6),
+    "distributions": ("drawn values and their densities, with backward", 0.2),
     "attention": ("scaled dot product, sequences of 64 to 2048; forward and backward", 0.9),
 }
 
@@ -150,6 +152,28 @@ _POINTWISE = (
     ("add", "a + b"), ("a * b + c", "a * b + c"), ("exp", "a.exp()"), ("tanh", "a.tanh()"), ("relu", "torch.relu(a)"),
     ("gelu", "torch.nn.functional.gelu(a)"), ("to double", "a.double()"), ("sum", "a.sum()"),
 )
+_ROWS = """from {torch}.utils import data
+class Rows(data.Dataset):
+    def __init__(self, length):
+        self.rows = torch.randn(64, length)
+    def __len__(self):
+        return 640
+    def __getitem__(self, i):
+        return self.rows[i % 64], i % 10
+def batches(loader):
+    for x, y in loader:
+        x.clone()
+"""
+_POLICY = """from {torch} import distributions as d
+torch.manual_seed(0)
+scores, means = torch.randn(8, 4, requires_grad=True), torch.randn(8, 2, requires_grad=True)
+def choose():
+    policy = d.Categorical(logits=scores)
+    (policy.log_prob(policy.sample()) + policy.entropy()).sum().backward()
+def squash():
+    policy = d.TransformedDistribution(d.Normal(means, 1.0), d.TanhTransform(cache_size=1))
+    policy.log_prob(policy.rsample()).sum().backward()
+"""
 _MATRIX = "torch.manual_seed(0)\na = torch.randn(4096, 1024)"
 _F = "torch.manual_seed(0)\nF = torch.nn.functional\n"
 
@@ -267,6 +291,13 @@ for p in ps:
 """
     for name in ("SGD", "Adam", "AdamW", "RMSprop"):
         yield "optimizers", name, f"{five}optimizer = optim.{name}(ps, lr=1e-4)", "optimizer.step()"
+    for name, workers, length in (("32 rows of 4 KB", 0, 1024), ("32 rows of 4 KB, two workers", 2, 1024),
+                                  ("32 rows of 128 KB, two workers", 2, 32768),
+                                  ("32 rows of 512 KB, two workers", 2, 131072)):
+        options = "num_workers=2, persistent_workers=True, multiprocessing_context='fork'" if workers else ""
+        yield "data", name, f"{_ROWS}loader = data.DataLoader(Rows({length}), 32, {options})", "batches(loader)", 20, 1
+    for name, call in (("Categorical", "choose()"), ("squashed Normal", "squash()")):
+        yield "distributions", name, _POLICY, call, 1, 1
     for length, heads in ((64, 64), (512, 16), (2048, 4)):
         make = f"{_F}q, k, v = (torch.randn(1, {heads}, {length}, 32) for _ in range(3))"
         call = "F.scaled_dot_product_attention(q, k, v, is_causal=True)"
