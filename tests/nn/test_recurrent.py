@@ -213,6 +213,26 @@ def test_second_derivatives_of_attention_in_blocks(torch):
         np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-9, atol=1e-12)
 
 
+def test_memory_of_attention_grows_with_the_length(torch):
+    """Twice the length takes twice the memory, forwards and backwards, and never that of all scores."""
+    from cygrad.storage.core import memory_stats, reset_peak
+
+    def peak(run):
+        before = memory_stats()["live_bytes"]
+        reset_peak()
+        result = run()
+        return memory_stats()["peak_bytes"] - before, result
+
+    def peaks(length):
+        q, k, v = (torch.randn(1, 2, length, 8, requires_grad=True) for _ in range(3))
+        forwards, y = peak(lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True))
+        return forwards, peak(lambda: y.sum().backward())[0]
+
+    short, long = peaks(2048), peaks(4096)
+    for a, b in zip(short, long, strict=True):
+        assert b < 2.2 * a and b < 2 * 4096 * 4096 * 4 / 2
+
+
 def test_grouped_heads(torch):
     def call(lib):
         q = lib.arange(48.0).reshape(1, 4, 3, 4).sin()
