@@ -163,7 +163,7 @@ class Side:
             "same object as": names[id(t)],
             "shape": tuple(t.shape),
             "stride": strides(t),
-            "offset": t.storage_offset(),
+            "offset": t.storage_offset() if t.numel() else None,
             "dtype": str(t.dtype),
             "requires_grad": t.requires_grad,
             "values": t.detach().tolist(),
