@@ -81,6 +81,30 @@ def leaf(x):
     return x.detach().clone().requires_grad_()
 
 
+@each_pointwise
+@pytest.mark.parametrize("layout", ["contiguous", "expanded", *LAYOUTS])
+def test_memory_is_taken_for_the_result_alone(row, layout):
+    """An elementwise operation makes no temporary, of inputs in any layout and of halves as little as of others."""
+    dtypes = DTYPES[row.types.split()[0]]
+    for dtype in {dtypes[-1], "bfloat16" if dtypes[-1] in FLOATS else dtypes[0]}:
+        x, *rest = sample(row, dtype if dtype != "bfloat16" else "float32", (50, 401))
+        if dtype == "bfloat16":
+            x, *rest = (v.to(cygrad.bfloat16) if isinstance(v, cygrad.Tensor) and v.is_floating_point() else v
+                        for v in (x, *rest))
+        if layout == "expanded":
+            x, *rest = (v[:1].expand(50, 401) if isinstance(v, cygrad.Tensor) and v.dim() else v for v in (x, *rest))
+        elif layout != "contiguous":
+            x, *rest = (LAYOUTS[layout](v) if isinstance(v, cygrad.Tensor) and v.dim() else v for v in (x, *rest))
+        in_place = not {"function", "method", "special"} & set(row.api)
+        if in_place and layout == "expanded":
+            continue
+        cygrad.storage.reset_peak()
+        before = cygrad.storage.memory_stats()["live_bytes"]
+        y = call(row)(x, *rest)
+        wanted = 0 if in_place else sum(part.numel() * part.itemsize for part in results(y))
+        assert cygrad.storage.memory_stats()["peak_bytes"] - before <= wanted + 4096, dtype
+
+
 @each_public
 def test_all_forms_agree(row):
     dtype = DTYPES[row.types.split()[0]][-1]
