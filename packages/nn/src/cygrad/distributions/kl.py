@@ -221,10 +221,12 @@ def _(p: TransformedDistribution, q: TransformedDistribution) -> Tensor:
 # ---- of different families: -entropy of p, and the mean of -log_prob of q
 
 
+@register_kl(Beta, Normal)
 @register_kl(Exponential, Normal)
 @register_kl(Gamma, Normal)
 @register_kl(Gumbel, Normal)
 @register_kl(Laplace, Normal)
+@register_kl(Pareto, Normal)
 @register_kl(Uniform, Normal)
 def _(p: Distribution, q: Normal) -> Tensor:
     square = p.variance + (p.mean - q.loc) ** 2
@@ -244,6 +246,81 @@ def _(p: Normal, q: Gumbel) -> Tensor:
     return -p.entropy() + q.scale.log() + shift + (-shift + 0.5 * ratio**2).exp()
 
 
+@register_kl(Bernoulli, Poisson)
+def _(p: Bernoulli, q: Poisson) -> Tensor:
+    return -p.entropy() + q.rate - cygrad.xlogy(p.probs, q.rate)
+
+
+@register_kl(Exponential, Gumbel)
+@register_kl(Gamma, Gumbel)
+@register_kl(Uniform, Gumbel)
+def _(p: Distribution, q: Gumbel) -> Tensor:
+    return -p.entropy() + q.scale.log() + (p.mean - q.loc) / q.scale + (q.loc / q.scale).exp() * _decay(p, q.scale)
+
+
+def _decay(p: Any, scale: Tensor) -> Tensor:
+    """Mean of ``exp(-x / scale)``."""
+    if isinstance(p, Uniform):
+        return ((-p.low / scale).exp() - (-p.high / scale).exp()) * scale / (p.high - p.low)
+    return (1 + 1 / (p.rate * scale)) ** (-p.concentration if isinstance(p, Gamma) else -1)
+
+
+def _where_uniform_fits(p: Any, q: Any, kl: Tensor) -> Tensor:
+    """`kl`, or infinity where `p` is uniform and has values that `q` does not have."""
+    if not isinstance(p, Uniform):
+        return kl
+    outside = p.low < (q.scale if isinstance(q, Pareto) else 0)
+    return cygrad.where(outside | (p.high > 1) if isinstance(q, Beta) else outside, math.inf, kl)
+
+
+@register_kl(Beta, Exponential)
+@register_kl(Pareto, Exponential)
+@register_kl(Uniform, Exponential)
+def _(p: Distribution, q: Exponential) -> Tensor:
+    return _where_uniform_fits(p, q, -p.entropy() - q.rate.log() + q.rate * p.mean)
+
+
+def _mean_log(p: Any) -> Tensor:
+    """Mean of ``log(x)``."""
+    if isinstance(p, Beta):
+        return p.concentration1.digamma() - (p.concentration1 + p.concentration0).digamma()
+    if isinstance(p, Pareto):
+        return p.scale.log() + 1 / p.alpha
+    return _mean_log_between(p.low, p.high)
+
+
+def _mean_log_between(low: Tensor, high: Tensor) -> Tensor:
+    return (cygrad.xlogy(high, high) - cygrad.xlogy(low, low)) / (high - low) - 1
+
+
+@register_kl(Beta, Gamma)
+@register_kl(Pareto, Gamma)
+@register_kl(Uniform, Gamma)
+def _(p: Distribution, q: Gamma) -> Tensor:
+    a, b = q.concentration, q.rate
+    kl = -p.entropy() + a.lgamma() - a * b.log() + b * p.mean - (a - 1) * _mean_log(p)
+    return _where_uniform_fits(p, q, kl)
+
+
+@register_kl(Uniform, Beta)
+def _(p: Uniform, q: Beta) -> Tensor:
+    a, b = q.concentration1, q.concentration0
+    norm = a.lgamma() + b.lgamma() - (a + b).lgamma()
+    kl = -p.entropy() + norm - (a - 1) * _mean_log(p) - (b - 1) * _mean_log_between(1 - p.high, 1 - p.low)
+    return _where_uniform_fits(p, q, kl)
+
+
+@register_kl(Uniform, Pareto)
+def _(p: Uniform, q: Pareto) -> Tensor:
+    a = q.alpha
+    return _where_uniform_fits(p, q, -p.entropy() - a.log() - a * q.scale.log() + (a + 1) * _mean_log(p))
+
+
+@register_kl(Beta, Uniform)
+def _(p: Beta, q: Uniform) -> Tensor:
+    return cygrad.where((q.low > 0) | (q.high < 1), math.inf, -p.entropy() + (q.high - q.low).log())
+
+
 def _impossible(p: Distribution, q: Distribution) -> Tensor:
     """`p` has values that `q` does not have."""
     shape = cygrad.broadcast_shapes(p.batch_shape, q.batch_shape)
@@ -253,6 +330,8 @@ def _impossible(p: Distribution, q: Distribution) -> Tensor:
 for _kind in (Normal, Laplace, Cauchy, Gumbel):
     for _other in (Beta, Exponential, Gamma, Pareto, Uniform):
         register_kl(_kind, _other)(_impossible)
+for _kind, _other in ((Beta, Pareto), (Pareto, Beta), (Pareto, Uniform), (Poisson, Bernoulli), (Poisson, Binomial)):
+    register_kl(_kind, _other)(_impossible)
 for _kind in (Exponential, Gamma):
     for _other in (Beta, Pareto, Uniform):
         register_kl(_kind, _other)(_impossible)
