@@ -129,7 +129,7 @@ def test_figures(board, tmp_path):
     assert (one.width, one.height, two.width, two.height) == (100, 50, 200, 50)
 
 
-def test_boxes_in_larger_pictures(torch, board, oracle, tmp_path):
+def test_boxes_in_larger_pictures(torch, board, oracle, tmp_path, beyond_pytorch):
     """The same pixels; PyTorch notes the size from before."""
     grey, boxes = np.linspace(0, 1, 720, dtype=np.float32).reshape(1, 24, 30), np.array([[1, 2, 20, 15]])
     seen = []
@@ -199,7 +199,7 @@ def test_bad_input(torch, board, tmp_path):
     with board.SummaryWriter(tmp_path) as writer:
         for call, error in (
             (lambda: writer.add_scalar("a", torch.ones(2)), AssertionError),
-            (lambda: writer.add_scalar("a", "words"), NotImplementedError),
+            (lambda: writer.add_scalar("a", "words"), (NotImplementedError, ValueError)),
             (lambda: writer.add_histogram("a", torch.ones(0)), ValueError),
             (lambda: writer.add_histogram_raw("a", 0, 1, 1, 1, 1, [1], [1, 2]), ValueError),
             (lambda: writer.add_image("a", torch.ones(2, 2)), AssertionError),
