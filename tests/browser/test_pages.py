@@ -8,7 +8,6 @@ import importlib.util
 import json
 import os
 import shutil
-import time
 from pathlib import Path
 
 import pytest
@@ -110,7 +109,7 @@ def chain():
 def large():
     torch.manual_seed(0)
     made = [torch.randn(3, requires_grad=True) for _ in range(50)]
-    for i, j in torch.randint(1, 60, (4950, 2)).tolist():
+    for i, j in torch.randint(1, 60, (5950, 2)).tolist():
         made.append(made[-min(i, len(made))] * made[-min(j, len(made))])
     return Graph(made[-60:])
 
@@ -361,10 +360,10 @@ def test_names_are_no_program(page):
 
 
 def test_a_graph_of_5000_nodes_is_laid_out_in_time(page):
-    began = time.monotonic()
     browser = page("large")
-    assert len(browser.visible()) > 2500
-    assert time.monotonic() - began < 30  # with drawing it in Python, and a machine that is busy
+    assert len(browser.visible()) > 4500
+    loading = browser.run("performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd")
+    assert loading < 10_000  # ms; it takes 2,300 on a busy machine
 
 
 def test_a_notebooks_frame_works_without_the_page(browser, tmp_path):

@@ -276,6 +276,18 @@ def test_a_chain_of_100000_operations_does_not_recurse():
     assert vertices_in(drawing.to_svg())["operation"] == 100_000
 
 
+def test_5000_operations_without_order_are_laid_out_in_time():
+    torch.manual_seed(0)
+    made = [torch.ones(3, requires_grad=True) for _ in range(50)]
+    for i, j in torch.randint(1, 60, (5950, 2)).tolist():
+        made.append(made[-min(i, len(made))] * made[-min(j, len(made))])
+    drawing = Graph(made[-60:])
+    began = time.process_time()
+    svg = drawing.to_svg()
+    assert time.process_time() - began < 5  # it takes 1.2 s
+    assert vertices_in(svg).total() == len(drawing.vertices) > 4500
+
+
 def test_the_graph_does_not_keep_tensors_alive():
     import weakref
 
