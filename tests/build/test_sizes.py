@@ -69,8 +69,9 @@ def test_the_product_is_small():
     """A few days of reading. An issue raises the cap by what it adds to the scope: operations and dtypes by 12,000,
     forward mode, vmap, graph tools and strict mode by 6,000, layers, training and saving by 16,000: all
     of PyTorch's modules and their tools, its optimizers, loaders and file formats, pages of graphs, ONNX and the
-    command line by 2,000, probability distributions by 2,500."""
-    assert sum(code_lines(p.read_text()) for p in [*sources(), *ROOT.glob("packages/*/src/**/*.pxi.in")]) < 58_500
+    command line by 2,000, probability distributions by 2,500, kernels of their own for convolutions, sliding maxima and
+    batch normalisation by 1,000."""
+    assert sum(code_lines(p.read_text()) for p in [*sources(), *ROOT.glob("packages/*/src/**/*.pxi.in")]) < 59_500
 
 
 def test_comments_and_docstrings_are_free():

@@ -65,6 +65,10 @@ cdef Tensor batch_convolution(Tensor x, Tensor w, const Dims* geometry):
         restore_mode(before)
 
 
+cdef Tensor batch_convolution_bias(Tensor x, Tensor w, Tensor b, const Dims* geometry):
+    return op_add(op_convolution(x, w, geometry), b)
+
+
 cdef Tensor batch_convolution_input(Tensor d, Tensor w, const Dims* geometry, const Dims* size):
     cdef Batch over = joint(d, w, None)
     cdef Dims more, wide = size[0]
@@ -120,6 +124,36 @@ cdef Tensor batch_avg_pool_input(Tensor d, const Dims* geometry, const Dims* siz
         op_avg_pool_input(first_of(d), geometry, size)
         raise
     return under(y, over, 0)
+
+
+cdef Tensor batch_plane_add(Tensor d, Tensor places, const Dims* geometry, const Dims* size):
+    cdef Batch over = joint(d, places, None)
+    cdef Dims wide
+    cdef Tensor whole = front(d, over, 0), at = front(places, over, 0), y = tensor_new()
+    cdef int i
+    wide.n = over.n + size.n
+    for i in range(over.n):
+        wide.v[i] = size_in(over, i)
+    memcpy(wide.v + over.n, size.v, size.n * sizeof(int64_t))
+    try:
+        adopt(y, ops.op_plane_add(&y.m, &whole.m, &at.m, geometry.n, geometry.v, wide.n, wide.v))
+    except Exception:
+        op_plane_add(first_of(d), first_of(places), geometry, size)
+        raise
+    return under(y, over, 0)
+
+
+cdef tuple batch_batch_norm(Tensor x, Tensor w, Tensor b, double eps):
+    """Made of operations, which batch by themselves."""
+    cdef uint64_t mask = all_but_channels(x)
+    cdef Tensor mean, var, scale, y
+    cdef int before = work_unseen()
+    try:
+        mean, var, scale = op_mean(x, mask, True, -1), op_variance(x, mask, 0, True), normal_scale(x, eps)
+        y = op_mul(op_mul(op_sub(x, mean), scale), per_channel(w, x))
+        return op_add(y, per_channel(b, x)), op_stack([op_sum(t, mask, False, -1) for t in (mean, scale, var)], 0)
+    finally:
+        restore_mode(before)
 
 
 cdef Tensor batch_im2col(Tensor x, const Dims* geometry):

@@ -257,3 +257,56 @@ cdef Tensor recurrence_factor(Tensor g, Tensor a, Tensor y, int64_t dim, bint re
     if reverse:
         return op_mul(y, shifted(op_recurrence(g, a, dim, False), dim, 0))
     return op_mul(op_recurrence(g, a, dim, True), shifted(y, dim, 0))
+
+
+# ---- batch normalisation: kernels where nothing is recorded, operations that are differentiable again elsewhere
+
+cdef inline bint by_kernel(Tensor g, Tensor x) noexcept:
+    return not recording() and not (g.flags | x.flags) & BATCHED
+
+
+cdef uint64_t all_but_channels(Tensor x) noexcept:
+    return full_mask(x) & ~<uint64_t>2
+
+
+cdef Tensor normal_scale(Tensor x, double eps):
+    """Reciprocal of each channel's standard deviation."""
+    cdef Tensor var = op_variance(x, all_but_channels(x), 0, True)
+    return op_rsqrt(op_add(var, like_number(eps, var)))
+
+
+cdef Tensor normalised(Tensor x, double eps):
+    return op_mul(op_sub(x, op_mean(x, all_but_channels(x), True, -1)), normal_scale(x, eps))
+
+
+cdef Tensor per_channel(Tensor v, Tensor x):
+    """A vector of channels as it stands beside x."""
+    cdef Dims d
+    cdef int i
+    d.n = x.m.ndim
+    for i in range(d.n):
+        d.v[i] = x.m.sizes[1] if i == 1 else 1
+    return op_reshape(v, &d)
+
+
+cdef Tensor batch_norm_sums(Tensor g, Tensor x, Tensor stats, double eps):
+    """Sums of g, and of g times the normalised x, over each channel: two rows."""
+    cdef uint64_t mask = all_but_channels(x)
+    cdef Tensor y
+    if by_kernel(g, x):
+        y = tensor_new()
+        adopt(y, ops.op_batch_norm_sums(&y.m, &g.m, &x.m, &stats.m))
+        return y
+    return op_stack([op_sum(g, mask, False, -1), op_sum(op_mul(g, normalised(x, eps)), mask, False, -1)], 0)
+
+
+cdef Tensor batch_norm_input(Tensor g, Tensor x, Tensor w, Tensor stats, Tensor sums, double eps):
+    """``w * scale * (g - mean(g) - normal * mean(g * normal))``"""
+    cdef Tensor y, normal, count
+    if by_kernel(g, x):
+        y = tensor_new()
+        adopt(y, ops.op_batch_norm_input(&y.m, &g.m, &x.m, &w.m, &stats.m, &sums.m))
+        return y
+    normal, count = normalised(x, eps), like_number(<double>(x.m.numel // (x.m.sizes[1] or 1)), x)
+    y = op_add(per_channel(op_select(sums, 0, 0), x), op_mul(normal, per_channel(op_select(sums, 0, 1), x)))
+    return op_mul(op_mul(per_channel(w, x), normal_scale(x, eps)), op_sub(g, op_div(y, count)))

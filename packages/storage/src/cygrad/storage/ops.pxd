@@ -58,11 +58,17 @@ cdef Storage op_layer_norm_input(Meta* y, Meta* d, Meta* x, Meta* w, double eps)
 cdef Storage op_layer_norm_weight(Meta* y, Meta* d, Meta* x, double eps, int ndim, const int64_t* sizes)
 # convolutions and pooling; v: a geometry, see ops_conv.pxi and ops_pool.pxi; size: of the input or weight that the gradient is for
 cdef Storage op_convolution(Meta* y, Meta* x, Meta* w, int n, const int64_t* v)
+cdef Storage op_convolution_bias(Meta* y, Meta* x, Meta* w, Meta* bias, int n, const int64_t* v)
 cdef Storage op_convolution_input(Meta* y, Meta* g, Meta* w, int n, const int64_t* v, int m, const int64_t* size)
 cdef Storage op_convolution_weight(Meta* y, Meta* g, Meta* x, int n, const int64_t* v, int m, const int64_t* size)
 cdef Storage op_avg_pool(Meta* y, Meta* x, int n, const int64_t* v)
 cdef Storage op_avg_pool_input(Meta* y, Meta* g, int n, const int64_t* v, int m, const int64_t* size)
-cdef Storage op_max_pool_index(Meta* y, Meta* x, int n, const int64_t* v)           # int64, places in the plane
+cdef tuple op_max_pool(Meta* y, Meta* index, Meta* x, int n, const int64_t* v)      # places in the plane, -1 for none
+cdef Storage op_plane_add(Meta* y, Meta* g, Meta* index, int n, const int64_t* v, int m, const int64_t* size)
+cdef Storage op_plane_pick(Meta* y, Meta* x, Meta* index, int n, const int64_t* v)
+cdef tuple op_batch_norm(Meta* y, Meta* stats, Meta* x, Meta* w, Meta* b, double eps)
+cdef Storage op_batch_norm_sums(Meta* y, Meta* g, Meta* x, Meta* stats)
+cdef Storage op_batch_norm_input(Meta* y, Meta* g, Meta* x, Meta* w, Meta* stats, Meta* sums)
 cdef Storage op_im2col(Meta* y, Meta* x, int n, const int64_t* v)
 cdef Storage op_col2im(Meta* y, Meta* g, int n, const int64_t* v, int m, const int64_t* size)
 # running sums and their like, of x's shape; dtype -1: ints and bool in int64

@@ -4,6 +4,11 @@
 
 cdef enum:
     POOL_NUMBERS = 5           # lists of a geometry: output sizes, window, stride, padding, dilation
+    MEANS = 0                  # what is done with a plane
+    SPREAD = 1
+    TOPS = 2
+    ADD = 3
+    PICK = 4
 
 cdef struct Pool:              # sizes of three dimensions; missing ones have size 1
     int nd
@@ -20,6 +25,9 @@ cdef struct Pool:              # sizes of three dimensions; missing ones have si
     int dtype
     const char* x
     char* y
+    int64_t* index
+
+ctypedef void (*TopLoop)(char* y, int64_t* index, const char* x, const int64_t* v) noexcept nogil
 
 cdef struct Span:              # one dimension of one window, cut to the input
     int64_t start, stop, step, full
@@ -157,8 +165,41 @@ ctypedef fused ordered:
     int64_t
 
 
-cdef void top_plane(int64_t* y, const ordered* x, const Pool* p) noexcept nogil:
-    """Where in the plane the largest element of each window is: the first of equals, but the last NaN; -1 for no element."""
+cdef void top_lines(const Pool* p, int64_t plane) noexcept nogil:
+    """As top_plane, of floats in windows that slide."""
+    cdef int64_t size = ITEMSIZE[p.dtype], o = plane * p.places, i, j
+    cdef int64_t v[14]
+    cdef Span s
+    cdef TopLoop top = <TopLoop> hand_kernel(H_TOP, p.dtype)
+    v[6], v[7], v[8] = p.size[1], p.size[2], p.out[2]
+    v[9], v[10], v[11], v[12], v[13] = -p.pad[2], p.stride[2], p.window[2], p.dilation[2], p.points
+    for i in range(p.out[0]):
+        s = span_of(p, 0, i)
+        v[0], v[1], v[2] = s.start, s.stop, s.step
+        for j in range(p.out[1]):
+            s = span_of(p, 1, j)
+            v[3], v[4], v[5] = s.start, s.stop, s.step
+            top(p.y + o * size, p.index + o, p.x + plane * p.points * size, v)
+            o += p.out[2]
+
+
+cdef void add_plane(floating* x, const floating* y, const int64_t* index, const Pool* p) noexcept nogil:
+    """Adds each y to the element of x, which holds zeros, that its index names."""
+    cdef int64_t i
+    for i in range(p.places):
+        if 0 <= index[i] < p.points:
+            x[index[i]] += y[i]
+
+
+cdef void pick_plane(floating* y, const floating* x, const int64_t* index, const Pool* p) noexcept nogil:
+    cdef int64_t i
+    for i in range(p.places):
+        y[i] = x[index[i]] if 0 <= index[i] < p.points else 0
+
+
+cdef void top_plane(ordered* y, int64_t* index, const ordered* x, const Pool* p) noexcept nogil:
+    """The largest element of each window, and where in the plane it is: the first of equals, but the last NaN; the least
+    number and -1 for no element."""
     cdef Span s[3]
     cdef int64_t i, j, k, a, b, e, best
     cdef ordered top, value
@@ -188,31 +229,39 @@ cdef void top_plane(int64_t* y, const ordered* x, const Pool* p) noexcept nogil:
                             e += s[2].step
                         b += s[1].step
                     a += s[0].step
-                y[0] = best
+                y[0] = top
+                index[0] = best
                 y += 1
+                index += 1
 
 
 cdef void pool_plane(const Pool* p, int what, int64_t plane) noexcept nogil:
     cdef int64_t i = plane * p.points, o = plane * p.places
-    if p.dtype == FLOAT32:
-        if what == 0:
-            mean_plane[float](<float*> p.y + o, <const float*> p.x + i, p)
-        elif what == 1:
-            spread_plane[float](<float*> p.y + i, <const float*> p.x + o, p)
-        else:
-            top_plane[float](<int64_t*> p.y + o, <const float*> p.x + i, p)
-    elif p.dtype == INT64:
-        if what == 0:
+    if p.dtype == INT64:
+        if what == MEANS:
             whole_mean_plane(<int64_t*> p.y + o, <const int64_t*> p.x + i, p)
         else:
-            top_plane[int64_t](<int64_t*> p.y + o, <const int64_t*> p.x + i, p)
+            top_plane[int64_t](<int64_t*> p.y + o, p.index + o, <const int64_t*> p.x + i, p)
+    elif what == TOPS and not p.adaptive and p.points <= AT_MOST:
+        top_lines(p, plane)
+    elif p.dtype == FLOAT32:
+        float_plane[float](<float*> p.y, <const float*> p.x, p, what, i, o)
     else:
-        if what == 0:
-            mean_plane[double](<double*> p.y + o, <const double*> p.x + i, p)
-        elif what == 1:
-            spread_plane[double](<double*> p.y + i, <const double*> p.x + o, p)
-        else:
-            top_plane[double](<int64_t*> p.y + o, <const double*> p.x + i, p)
+        float_plane[double](<double*> p.y, <const double*> p.x, p, what, i, o)
+
+
+cdef void float_plane(floating* y, const floating* x, const Pool* p, int what, int64_t i, int64_t o) noexcept nogil:
+    """i and o: elements before the plane of the input, and before that of the result."""
+    if what == MEANS:
+        mean_plane[floating](y + o, x + i, p)
+    elif what == SPREAD:
+        spread_plane[floating](y + i, x + o, p)
+    elif what == TOPS:
+        top_plane[floating](y + o, p.index + o, x + i, p)
+    elif what == ADD:
+        add_plane[floating](y + i, x + o, p.index + o, p)
+    else:
+        pick_plane[floating](y + o, x + i, p.index + o, p)
 
 
 cdef void pool_run(const Pool* p, int what) noexcept nogil:
@@ -234,66 +283,121 @@ cdef int pool_dtype(str op, Meta* x) except -1:
     return COMPUTED[x.dtype]
 
 
-cdef Storage pooled(str op, Meta* y, Meta* x, int n, const int64_t* v, int what):
+cdef Storage pooled(str op, Meta* y, Meta* index, Meta* x, int n, const int64_t* v, int what):
     """Floats, and int64, as which smaller integers come."""
     cdef Pool p
-    cdef Meta a
-    cdef Storage keep, s
+    cdef Meta a, b
+    cdef Storage keep, kept, s
     cdef int64_t sizes[64]
     cdef int i
-    if x.dtype != INT64:
+    if x.dtype != INT64 or what == PICK:
         pool_dtype(op, x)
     pool_geometry(&p, op, x.sizes, x.ndim, n, v)
     memcpy(sizes, x.sizes, x.ndim * sizeof(int64_t))
     for i in range(p.nd):
         sizes[x.ndim - p.nd + i] = v[4 + i]
+    if what == PICK:
+        check_places(op, index, x.ndim, sizes)
     memset(&a, 0, sizeof(Meta))
+    memset(&b, 0, sizeof(Meta))
     try:
         keep = rowmajor(&a, x)
+        if what == PICK:
+            kept = rowmajor(&b, index)
+            p.index = <int64_t*> b.data
+        elif what == TOPS:
+            p.index = <int64_t*> index.data
         p.dtype = a.dtype
-        s = allocate_contig(y, x.ndim, sizes, INT64 if what == 2 else p.dtype)
+        s = allocate_contig(y, x.ndim, sizes, p.dtype)
         p.x, p.y = a.data, y.data
         if y.numel:
             with nogil:
                 pool_run(&p, what)
     finally:
         meta_clear(&a)
-    return s if what == 2 else recast(y, s, x.dtype)
+        meta_clear(&b)
+    return recast(y, s, x.dtype)
+
+
+cdef int check_places(str op, Meta* index, int ndim, const int64_t* sizes) except -1:
+    cdef int i
+    cdef bint fits = index.dtype == INT64 and index.ndim == ndim
+    for i in range(ndim if fits else 0):
+        fits = fits and index.sizes[i] == sizes[i]
+    if not fits:
+        raise RuntimeError(f"{op}: int64 places of sizes {[sizes[i] for i in range(ndim)]} are wanted, got {name_of(index.dtype)} of shape "
+                           f"{shape_text(index)}")
+    return 0
 
 
 cdef Storage op_avg_pool(Meta* y, Meta* x, int n, const int64_t* v):
-    return pooled("avg_pool", y, x, n, v, 0)
+    return pooled("avg_pool", y, NULL, x, n, v, MEANS)
 
 
-cdef Storage op_max_pool_index(Meta* y, Meta* x, int n, const int64_t* v):
-    return pooled("max_pool", y, x, n, v, 2)
-
-
-cdef Storage op_avg_pool_input(Meta* y, Meta* g, int n, const int64_t* v, int m, const int64_t* size):
-    """The gradient for an input of shape `size`, from that of the means."""
+cdef tuple op_max_pool(Meta* y, Meta* index, Meta* x, int n, const int64_t* v):
+    """The largest elements of windows, and where in their planes they are; -1 where a window has none."""
     cdef Pool p
-    cdef Meta a
-    cdef Storage keep, s
+    cdef Storage values, places
+    cdef int64_t sizes[64]
     cdef int i
-    pool_dtype("avg_pool_input", g)
-    pool_geometry(&p, "avg_pool_input", size, m, n, v)
+    pool_geometry(&p, "max_pool", x.sizes, x.ndim, n, v)
+    memcpy(sizes, x.sizes, x.ndim * sizeof(int64_t))
+    for i in range(p.nd):
+        sizes[x.ndim - p.nd + i] = v[4 + i]
+    places = allocate_contig(index, x.ndim, sizes, INT64)
+    try:
+        values = pooled("max_pool", y, index, x, n, v, TOPS)
+    except BaseException:
+        meta_clear(index)
+        raise
+    return values, places
+
+
+cdef Storage op_plane_pick(Meta* y, Meta* x, Meta* index, int n, const int64_t* v):
+    """The elements of each plane that `index` names, 0 for -1."""
+    return pooled("max_pool", y, index, x, n, v, PICK)
+
+
+cdef Storage pooled_back(str op, Meta* y, Meta* g, Meta* index, int n, const int64_t* v, int m, const int64_t* size):
+    """The gradient for an input of shape `size`, from that of the means, or of what `index` names."""
+    cdef Pool p
+    cdef Meta a, b
+    cdef Storage keep, kept, s
+    cdef int i
+    pool_dtype(op, g)
+    pool_geometry(&p, op, size, m, n, v)
     for i in range(m):
         if g.ndim != m or g.sizes[i] != (size[i] if i < m - p.nd else v[4 + i - m + p.nd]):
-            raise RuntimeError(f"avg_pool_input: a gradient of shape {shape_text(g)} does not belong to an input of shape "
+            raise RuntimeError(f"{op}: a gradient of shape {shape_text(g)} does not belong to an input of shape "
                                f"{[size[j] for j in range(m)]}")
+    if index:
+        check_places(op, index, g.ndim, g.sizes)
     memset(&a, 0, sizeof(Meta))
+    memset(&b, 0, sizeof(Meta))
     try:
         keep = rowmajor(&a, g)
+        if index:
+            kept = rowmajor(&b, index)
+            p.index = <int64_t*> b.data
         p.dtype = a.dtype
         s = allocate_contig(y, m, size, p.dtype)
         fill_double(y, 0)
         p.x, p.y = a.data, y.data
         if g.numel:
             with nogil:
-                pool_run(&p, 1)
+                pool_run(&p, ADD if index else SPREAD)
     finally:
         meta_clear(&a)
+        meta_clear(&b)
     return recast(y, s, g.dtype)
+
+
+cdef Storage op_avg_pool_input(Meta* y, Meta* g, int n, const int64_t* v, int m, const int64_t* size):
+    return pooled_back("avg_pool_input", y, g, NULL, n, v, m, size)
+
+
+cdef Storage op_plane_add(Meta* y, Meta* g, Meta* index, int n, const int64_t* v, int m, const int64_t* size):
+    return pooled_back("max_pool", y, g, index, n, v, m, size)
 
 
 # ---- patches as a tensor
@@ -322,13 +426,30 @@ cdef int patch_geometry(Conv* c, str op, int64_t batch, int64_t channels, const 
     return 0
 
 
-cdef void patch_part(const Conv* c, int64_t part, char* buffer) noexcept nogil:
+cdef void patch_part(const Conv* c, int64_t part) noexcept nogil:
     """All patches of one channel of one item."""
-    cdef int64_t size = ITEMSIZE[c.dtype], item = part // c.channels, channel = part % c.channels
-    patches(c, c.y + part * c.taps * c.places * size, c.x + item * c.channels * c.points * size, channel, channel + 1, 0, c.places)
+    cdef int64_t size = ITEMSIZE[c.dtype], a, b, e, i, depth, slice = c.out[1] * c.out[2]
+    cdef int64_t v[9]
+    cdef WindowLoop window = <WindowLoop> hand_kernel(H_WINDOW, c.dtype)
+    cdef const char* x = c.x + part * c.points * size
+    cdef char* to = c.y + part * c.taps * c.places * size
+    v[0], v[2], v[3], v[4] = c.out[1], c.stride[1], c.size[1], c.size[2]
+    v[5], v[7], v[8] = c.out[2], c.stride[2], c.size[2]
+    for a in range(c.window[0]):
+        for b in range(c.window[1]):
+            v[1] = b * c.dilation[1] - c.pad[1]
+            for e in range(c.window[2]):
+                v[6] = e * c.dilation[2] - c.pad[2]
+                for i in range(c.out[0]):
+                    depth = i * c.stride[0] - c.pad[0] + a * c.dilation[0]
+                    if 0 <= depth < c.size[0]:
+                        window(to, x + depth * c.size[1] * c.size[2] * size, v)
+                    else:
+                        memset(to, 0, slice * size)
+                    to += slice * size
 
 
-cdef void patch_back_part(const Conv* c, int64_t part, char* buffer) noexcept nogil:
+cdef void patch_back_part(const Conv* c, int64_t part) noexcept nogil:
     cdef int64_t size = ITEMSIZE[c.dtype], item = part // c.channels, channel = part % c.channels
     patches_back(c, c.x + item * c.channels * c.points * size, c.y + part * c.taps * c.places * size, channel, channel + 1, 0, c.places)
 

@@ -113,9 +113,11 @@ def _conv(
     if isinstance(padding, str):
         x, padding = _named_padding(x, weight, padding, stride, dilation, dims)
     padding = per_dimension("padding", padding, dims)
-    x, weight, bias = _widened(x, weight, bias)
-    result = _by_parts(_core.convolution, x, weight, (*stride, *padding, *dilation, groups))
-    return _finished(result, bias, batched, dims, input)
+    geometry = (*stride, *padding, *dilation, groups)
+    if bias is not None and x.is_floating_point():
+        result = _core.convolution_bias(x, weight, bias.view(-1, *(1,) * dims), geometry)
+        return _finished(result, None, batched, dims, input)
+    return _finished(_by_parts(_core.convolution, x, weight, geometry), bias, batched, dims, input)
 
 
 def _named_padding(

@@ -8,7 +8,6 @@ import cygrad
 from cygrad import Tensor
 from cygrad.autograd._core import entitled
 from cygrad.nn.functional.checks import per_dimension, require_tensor
-from cygrad.nn.functional.pooling import _picked
 
 __all__ = [
     "fractional_max_pool2d",
@@ -20,6 +19,11 @@ __all__ = [
 Sizes = int | Sequence[int]
 Ratios = float | Sequence[float]
 Both = tuple[Tensor, Tensor]
+
+
+def _picked(input: Tensor, index: Tensor, dims: int) -> Tensor:
+    """The elements of each plane that an index names."""
+    return input.flatten(-dims).gather(-1, index.flatten(-dims)).view(index.shape)
 
 
 def _output(name: str, dims: int, input: Tensor, size: Sizes | None, ratio: Ratios | None) -> tuple[int, ...]:

@@ -114,13 +114,13 @@ def batch_norm(
         scale = scale if weight is None else scale * weight
         result = _affine((x - running_mean.view(shape)) * scale.view(shape), None, bias, shape).to(input.dtype)
         return entitled(result, "NativeBatchNormBackward0")
-    dims = [d for d in range(input.dim()) if d != 1]
-    var, mean = cygrad.var_mean(x, dims, correction=0, keepdim=True)
-    if count and (running_mean is not None or running_var is not None):
-        _move(running_mean, mean, momentum)
-        _move(running_var, var * (count / (count - 1)), momentum)
-    result = _affine((x - mean) * (var + eps).rsqrt(), weight, bias, shape).to(input.dtype)
-    return entitled(result, "NativeBatchNormBackward0")
+    weight = cygrad.ones(channels, dtype=x.dtype) if weight is None else weight.to(x.dtype)
+    bias = cygrad.zeros(channels, dtype=x.dtype) if bias is None else bias.to(x.dtype)
+    result, stats = _core.batch_norm(x, weight, bias, eps)
+    if count:
+        _move(running_mean, stats[0], momentum)
+        _move(running_var, stats[2] * (count / (count - 1)), momentum)
+    return entitled(result.to(input.dtype), "NativeBatchNormBackward0")
 
 
 def _move(running: Tensor | None, value: Tensor, momentum: float) -> None:

@@ -103,16 +103,6 @@ def _geometry(
     )
 
 
-def _picked(input: Tensor, index: Tensor, dims: int, empty_windows: bool = False) -> Tensor:
-    """The elements of each plane that an index names, the least number for -1 where there may be windows of nothing."""
-    planes, at = input.flatten(-dims), index.flatten(-dims)
-    if not empty_windows:
-        return planes.gather(-1, at).view(index.shape)
-    empty = at < 0
-    least = float("-inf") if input.is_floating_point() else cygrad.iinfo(input.dtype).min
-    return planes.gather(-1, at.masked_fill(empty, 0)).masked_fill(empty, least).view(index.shape)
-
-
 def _titled(result: Tensor, name: str, dims: int) -> Tensor:
     """`result`, whose node is named as PyTorch's, which pools sequences as images of one row."""
     return _core.entitled(result, "SqueezeBackward1" if dims == 1 else f"{name}Backward0")
@@ -135,15 +125,15 @@ def _max_pool(
     padding = per_dimension("padding", padding, dims)
     dilation = per_dimension("dilation", dilation, dims)
     sizes = _out_sizes(name, input, kernel, steps, padding, dilation, ceil_mode)
-    searched = input.detach()
+    searched = input
     if not input.is_floating_point():
         if input.dtype in (cygrad.bool, cygrad.uint64) or input.is_complex():
             raise NotImplementedError(f"{name} is not implemented for {input.dtype}")
         searched = searched.long()
-    index = _core.max_pool_index(searched, _geometry(sizes, kernel, steps, padding, dilation))
-    # Only the elements of a dilated window may all lie in the padding, which is at most half a window wide.
-    sparse = any(d > 1 and p > 0 for d, p in zip(dilation, padding, strict=True))
-    values = formatted(_picked(input, index, dims, sparse), input)
+    values, index = _core.max_pool(searched, _geometry(sizes, kernel, steps, padding, dilation))
+    if not input.is_floating_point():
+        values = values.masked_fill(index < 0, cygrad.iinfo(input.dtype).min).to(input.dtype)  # windows of nothing
+    values = formatted(values, input)
     return _titled(values, f"MaxPool{dims}DWithIndices", dims), formatted(index, input)
 
 
@@ -470,8 +460,7 @@ def _adaptive_max_pool(dims: int, input: Tensor, output_size: Sizes | Sequence[i
     sizes = _adaptive(name, dims, input, output_size)
     if not input.is_floating_point():
         raise NotImplementedError(f"{name} is not implemented for {input.dtype}")
-    index = _core.max_pool_index(input.detach(), _geometry(sizes, adaptive=True))
-    values = _picked(input, index, dims)
+    values, index = _core.max_pool(input, _geometry(sizes, adaptive=True))
     if dims == 2:
         values, index = formatted(values, input), formatted(index, input)
     return _titled(values, f"AdaptiveMaxPool{dims}D", dims), index

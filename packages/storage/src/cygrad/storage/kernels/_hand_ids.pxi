@@ -47,4 +47,14 @@ cdef enum:
     H_SELECT_ITEMS
     H_SEARCH
     H_SORT_ROWS
+    H_WINDOW               # convolutions, of group slide; column float32 or float64, as all that follow
+    H_PLACE
+    H_TURN
+    H_SLIDE
+    H_OUTER
+    H_FEW
+    H_TOP                  # sliding maxima
+    H_SCALE                # normalisation, of group batch_norm
+    H_SCALE_SUMS
+    H_SCALE_BACK
     N_HAND

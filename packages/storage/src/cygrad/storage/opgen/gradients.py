@@ -51,6 +51,10 @@ def backward_text(rows, helpers, row):
             names[name] = (f"&v_{name}", "Z")
         else:
             names[name] = (f"<uint64_t>{field}" if letter == "M" else field, letter)
+    shared = []
+    for local, formula in row.let.items():
+        shared.append(f"    cdef Tensor v_{local} = {TensorReading(rows, helpers, row, names, 0).read(formula)}")
+        names[local] = (f"v_{local}", "T")
     body, uses_sizes = [], False
     for i, p in enumerate(row.inputs):
         if p.name not in row.grad:
@@ -64,7 +68,7 @@ def backward_text(rows, helpers, row):
     if uses_sizes:
         lines.append("    cdef Dims d_x")
     lines += [f"    dims_from({kept[n]}, &v_{n})" for n in kept if row.param(n).type == "ints"]
-    return "\n".join([*lines, *body, "    return 0"]) + "\n"
+    return "\n".join([*lines, *shared, *body, "    return 0"]) + "\n"
 
 
 def forward_text(rows, helpers, row):

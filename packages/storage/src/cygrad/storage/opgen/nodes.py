@@ -14,7 +14,8 @@ def op_id(row):
 
 def read_by(row, name):
     """Names whose values the gradient of `name` reads: sizes(x) reads a shape, not x."""
-    return read_in(row.grad[name])
+    read = read_in(row.grad[name])
+    return read.union(*(read_in(row.let[local]) for local in read & row.let.keys())) - row.let.keys()
 
 
 def read_in(formula):

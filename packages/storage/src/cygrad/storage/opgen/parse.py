@@ -21,6 +21,7 @@ A row (see CONTRIBUTING.md for a walk through one)::
     tensor  = "sqrt(var(x))"     # or: made of other rows; records their nodes
     hand    = "why"              # or: recorded by autograd's own code (formulas.pxi: bw_NAME), for the reason given
     grad.x  = "g * y * (1 - y)"  # one formula an input; names: inputs, arguments, outputs, g (the first one's gradient)
+    let.s   = "sum(g * y, dim)"  # what several gradients read: computed once, under a name of its own
     jvp.x   = "sum(t, dim)"      # not pointwise: what the tangent t of x adds to the result's, where that is cheaper
                              # than what autograd finds from the gradients: for all inputs or none; it reads what
                              # grad.x reads
@@ -78,8 +79,8 @@ ARG_TYPES = ("int", "float", "number", "flag", "dim", "dims", "axis", "axes", "i
              "scalar", "factor")
 OUT_FORMS = ("out", "out_same", "out_typed")
 KEYS = {"sig", "types", "out", "promote", "fwd", "fwd_bool", "fwd_int", "fwd_complex", "kernel", "into", "meta",
-        "tensor", "grad", "jvp", "nondiff", "node", "py", "api", "doc", "test", "alpha", "hand", "guard", "refusal",
-        "layout", "overload", "returns", "alias", "fused", "linked", "batch", "factors", "autocast"}
+        "tensor", "grad", "let", "jvp", "nondiff", "node", "py", "api", "doc", "test", "alpha", "hand", "guard",
+        "refusal", "layout", "overload", "returns", "alias", "fused", "linked", "batch", "factors", "autocast"}
 
 
 class TableError(ValueError):
@@ -114,6 +115,7 @@ class Row:
     tensor: str | None
     hand: str | None
     grad: dict                # input name -> formula
+    let: dict                 # name -> formula that gradients share
     jvp: dict                 # input name -> formula
     nondiff: str | None
     node: str
@@ -232,7 +234,8 @@ def parse_row(name, file, raw):
     optional = ("out", "promote", "kernel", "into", "meta", "tensor", "hand", "nondiff", "alpha", "guard", "refusal",
                 "layout", "overload", "returns", "batch", "autocast")
     return Row(name=name, file=file, params=params, outputs=outputs, types=raw.get("types", "all"), fwd=fwd,
-               grad=raw.get("grad", {}), jvp=raw.get("jvp", {}), node=raw.get("node", camel(name)),
+               grad=raw.get("grad", {}), let=raw.get("let", {}), jvp=raw.get("jvp", {}),
+               node=raw.get("node", camel(name)),
                py=raw.get("py", {}),
                api=tuple(raw.get("api", default_api).split()), doc=raw["doc"], test=raw.get("test", {}),
                alias=tuple(raw.get("alias", "").split()), fused=raw.get("fused", file != RARE),
