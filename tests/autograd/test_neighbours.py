@@ -404,6 +404,25 @@ def test_storages_resize(torch):
         torch.frombuffer(bytearray(8), dtype=torch.uint8).untyped_storage().resize_(9)
 
 
+def test_tensors_over_a_storage_that_grew_from_nothing(torch):
+    """They are still at its start, and what is put over them lies in it."""
+
+    def grown(t, nbytes=64):
+        t.untyped_storage().resize_(nbytes).fill_(0)
+        return t
+
+    t = grown(torch.empty(0))
+    assert t.storage_offset() == t[0:].storage_offset() == t.view(torch.int16).storage_offset() == 0
+    assert grown(torch.empty(0).as_strided((0,), (1,), 3)).storage_offset() == 3
+    y = t.as_strided((4,), (2,)).fill_(1.0)
+    assert y.untyped_storage().data_ptr() == y.data_ptr() == t.untyped_storage().data_ptr()
+    t.resize_(16)
+    assert t.tolist() == [1, 0, 1, 0, 1, 0, 1] + [0] * 9 and t.data_ptr() == y.data_ptr()
+    assert grown(torch.empty(0)).resize_(1000).fill_(2.0).sum() == 2000
+    x = grown(torch.empty(0, 3)).share_memory_()
+    assert x.storage_offset() == 0 and x.resize_(2, 3).shape == (2, 3)
+
+
 def test_a_storage_does_not_move_under_tensors(torch, beyond_pytorch):
     """Growing would, and is refused; what a shrunk storage held stays valid memory."""
     t = torch.arange(100.0)

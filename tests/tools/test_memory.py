@@ -221,6 +221,21 @@ def test_what_is_made_after_recording_has_no_line_and_what_dies_is_forgotten():
     assert all(m.line is None for m in memory.snapshot() if m.nbytes == 4 * 11_111) and len(again) == 100
 
 
+def test_storages_that_exchange_their_memory_are_forgotten_too():
+    """share_memory_() exchanges a tensor's memory with that of a storage, which dies with the old one."""
+    before = len(noted_births())
+    y = cygrad.ones(1234)
+    with memory.record():
+        x = cygrad.ones(1234)
+        y.share_memory_()
+    x.share_memory_()
+    assert len(noted_births()) == before + 1
+    del x
+    assert len(noted_births()) == before
+    many = [cygrad.ones(10) for _ in range(50)]
+    assert len({t.data_ptr() for t in many}) == 50
+
+
 def test_recording_changes_no_storage():
     with memory.record():
         s = cygrad.UntypedStorage(0)

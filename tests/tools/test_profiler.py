@@ -48,6 +48,19 @@ def test_each_kind_of_operation_is_seen():
     assert {"add", "softmax", "mm", "index_put", "copy", "sort", "cast", "masked_fill", "mul"} <= seen
 
 
+def test_copies_are_seen_by_whatever_name():
+    x, image = cygrad.ones(4, 4), cygrad.ones(2, 3, 4, 4, requires_grad=True)
+    for copy in (x.clone, x.t().contiguous, lambda: image.contiguous(memory_format=cygrad.channels_last),
+                 lambda: x.t().reshape(16), lambda: cygrad.clone(image)):
+        with profile() as prof:
+            y = copy()
+        event, = named(prof, "clone")
+        assert event.bytes == 2 * 4 * y.numel() and event.phase == "forward"
+    with profile() as prof:
+        x.contiguous(), x.t()
+    assert not prof.events
+
+
 def test_parts_lie_inside_what_called_them():
     with profile() as prof, record_function("outer"):
         with record_function("inner"):

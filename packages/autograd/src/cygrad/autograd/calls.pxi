@@ -385,8 +385,7 @@ def as_strided(input=REQUIRED, size=REQUIRED, stride=REQUIRED, storage_offset=No
     cdef Dims d, s
     parse_ints(size, &d, "as_strided", "size")
     parse_ints(stride, &s, "as_strided", "stride")
-    return op_as_strided(x, &d, &s, (x.m.data - x.mem.ptr) // ITEMSIZE[x.m.dtype] if storage_offset is None
-                         else as_index(storage_offset, "as_strided", "storage_offset"))
+    return op_as_strided(x, &d, &s, offset_of(x) if storage_offset is None else as_index(storage_offset, "as_strided", "storage_offset"))
 
 
 def broadcast_to(input=REQUIRED, size=REQUIRED):

@@ -144,11 +144,6 @@ cdef Tensor strided_as(Tensor block, tuple geo, tuple other):
     return op_as_strided(block, &sizes, &strides, geo[2] - _py.min(geo[2], other[2]))
 
 
-cdef int64_t offset_of(Tensor t) noexcept:
-    """Of the first element in the storage, in elements."""
-    return (t.m.data - t.mem.ptr) // ITEMSIZE[t.m.dtype]
-
-
 cdef bint is_laid_like(Tensor root, Tensor v) noexcept:
     """Whether v lies at the start of its memory with the strides of root."""
     cdef int i

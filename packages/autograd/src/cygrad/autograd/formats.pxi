@@ -99,6 +99,7 @@ cdef Tensor in_format(Tensor x, Format f, bint copy):
     """x in this order: itself if it lies so (and no copy is wanted), else a differentiable copy."""
     cdef Tensor y
     cdef Node n
+    cdef int64_t began = op_began()
     if lies_in(&x.m, f) or (x.flags & BATCHED and f == ROWMAJOR and rowmajor_example(x)):
         return op_clone(x) if copy else x
     if f == ROWMAJOR:
@@ -115,6 +116,8 @@ cdef Tensor in_format(Tensor x, Format f, bint copy):
         n = node_new(&OPS[OP_CLONE])
         set_edge(n, 0, x)
         node_set_output(n, y)
+    if cyg_mode & MODE_PROFILE:
+        note_op(OP_CLONE, y, (x,), began)
     return y
 
 
@@ -181,7 +184,7 @@ cdef Tensor reshaped(Tensor x, const Dims* d, Format f, str name):
     """
     cdef Meta m
     cdef Storage s = x.mem
-    cdef int64_t offset = x.m.data - x.mem.ptr, held = 0
+    cdef int64_t offset = byte_offset(x), held = 0
     cdef int code = x.m.dtype
     if needs(x) and not cyg_mode & MODE_INFERENCE:
         raise RuntimeError(f"{name}(): cannot resize variables that require grad")
@@ -282,9 +285,9 @@ cdef Tensor reinterpreted(Tensor x, int code):
         if x.m.sizes[last] * old % new:
             raise RuntimeError(f"view(): self.size(-1) must be divisible by {new // old} to view {dtype_object(x.m.dtype)} as "
                                f"{dtype_object(code)} (different element sizes), but got {x.m.sizes[last]}")
-        if (x.m.data - x.mem.ptr) % new:
+        if byte_offset(x) % new:
             raise RuntimeError(f"view(): self.storage_offset() must be divisible by {new // old} to view {dtype_object(x.m.dtype)} "
-                               f"as {dtype_object(code)} (different element sizes), but got {(x.m.data - x.mem.ptr) // old}")
+                               f"as {dtype_object(code)} (different element sizes), but got {offset_of(x)}")
         d.v[last] = x.m.sizes[last] * old // new
     adopt(y, x.mem)
     meta_strided(&y.m, d.n, d.v, s.v, code, x.m.data)

@@ -115,6 +115,7 @@ cdef Tensor op_contiguous(Tensor x):
     """x itself when it is row-major, else a row-major copy."""
     cdef Tensor y
     cdef Node n
+    cdef int64_t began = op_began()
     if x.m.flags & CONTIGUOUS or (x.flags & BATCHED and rowmajor_example(x)):
         return x
     if x.flags & BATCHED:
@@ -126,6 +127,8 @@ cdef Tensor op_contiguous(Tensor x):
         n = node_new(&OPS[OP_CLONE])
         set_edge(n, 0, x)
         node_set_output(n, y)
+    if cyg_mode & MODE_PROFILE:
+        note_op(OP_CLONE, y, (x,), began)
     return y
 
 
@@ -133,6 +136,7 @@ cdef Tensor op_clone(Tensor x):
     """A copy in the layout of a dense x."""
     cdef Tensor y
     cdef Node n
+    cdef int64_t began = op_began()
     if x.flags & BATCHED:
         y = batch_clone(x, False)
     else:
@@ -142,6 +146,8 @@ cdef Tensor op_clone(Tensor x):
         n = node_new(&OPS[OP_CLONE])
         set_edge(n, 0, x)
         node_set_output(n, y)
+    if cyg_mode & MODE_PROFILE:
+        note_op(OP_CLONE, y, (x,), began)
     return y
 
 
@@ -368,4 +374,3 @@ cdef Tensor col2im_of(Tensor g, const Dims* geometry, const Dims* shape):
     for i in range(nd):
         size.v[i] = shape.v[shape.n - nd + i]
     return op_col2im(g, geometry, &size)
-

@@ -98,7 +98,7 @@ cdef int bw_embed(Node n, Tensor g) except -1:
         dims_from(shape, &sizes)
         dims_from(steps, &strides)
         g = op_contiguous(g)
-        pass_grad(n, 0, op_as_strided(g, &sizes, &strides, (g.m.data - g.mem.ptr) // ITEMSIZE[g.m.dtype] + <int64_t>offset))
+        pass_grad(n, 0, op_as_strided(g, &sizes, &strides, offset_of(g) + <int64_t>offset))
     return 0
 
 

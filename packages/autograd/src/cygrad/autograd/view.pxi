@@ -106,7 +106,7 @@ cdef int shift_memory(Storage root, Storage target, list tensors, list storages)
     if root.nbytes:
         memcpy(ptr, root.ptr, root.nbytes)
     for t in tensors:
-        t.m.data = ptr + (t.m.data - root.ptr)
+        t.m.data = ptr + byte_offset(t)
     for s in storages:
         if s is not root:
             s.ptr = ptr
@@ -313,9 +313,24 @@ cdef inline int shape_output(Node n, Meta* m) except -1:
     return 0
 
 
+cdef char* nowhere = storage_new(0).ptr      # where tensors point whose storage has no bytes
+
+
+cdef int64_t byte_offset(Tensor x) noexcept:
+    """Of the first element in the storage. One made before its storage grew from nothing points to where that was, or beside."""
+    cdef int64_t here = x.m.data - x.mem.ptr, there = x.m.data - nowhere
+    cdef int64_t far = here if here >= 0 else -here
+    return here if x.m.numel or 0 <= here <= x.mem.nbytes else there if -far < there < far else here
+
+
+cdef int64_t offset_of(Tensor x) noexcept:
+    """The same in elements."""
+    return byte_offset(x) // ITEMSIZE[x.m.dtype]
+
+
 cdef tuple geometry(Tensor x):
     """(sizes, strides, offset) of a tensor in its storage."""
-    return (tuple(shape_tuple(&x.m)), stride_tuple(&x.m), (x.m.data - x.mem.ptr) // ITEMSIZE[x.m.dtype])
+    return (tuple(shape_tuple(&x.m)), stride_tuple(&x.m), offset_of(x))
 
 
 cdef int view_refresh(Tensor x) except -1:

@@ -1,5 +1,6 @@
 # births: where storages were made, for who asks. May use: memory. The GIL is held.
-# Entries are of storages that live: each takes its own along when it dies, also when nobody notes any more.
+# Entries are of storages that live: while there are any, each storage that dies looks for its own, also when nobody notes any
+# more. A flag in the storage would not do: storages exchange what they are (share_memory_), and stay where they are.
 cdef int birth_noters = 0
 cdef object birth_place = None
 cdef int64_t births_so_far = 0
@@ -11,13 +12,11 @@ cdef int note_birth(Storage s) except -1:
     place = birth_place()
     births_so_far += 1
     births[<size_t><void*>s] = (births_so_far, place)
-    s.kind |= NOTED
     return 0
 
 
 cdef void forget_birth(Storage s):
     births.pop(<size_t><void*>s, None)
-    s.kind &= ~NOTED
 
 
 def note_births(int change, place):
@@ -54,7 +53,10 @@ def noted_births():
         The storage, its number in the order of making, its place.
     """
     cdef list found = []
-    for address, (number, place) in list(births.items()):
-        if address in births:                    # making tuples can collect garbage
-            found.append((<object><void*><size_t>address, number, place))
+    cdef Storage s
+    for address in list(births):
+        noted = births.get(address)              # making tuples can collect garbage, and storages with it
+        if noted is not None:
+            s = <Storage><void*><size_t>address
+            found.append((s, noted[0], noted[1]))
     return found

@@ -272,7 +272,6 @@ cdef enum:                 # Storage.kind
     BLOCK = 1              # from block_alloc
     BORROWED = 2           # belongs to `owner`
     RESIZED = 3            # from block_alloc, for as many bytes as the int `owner` says
-    NOTED = 0x80           # a flag beside them: `births` knows where it was made
 
 
 cdef int out_of_memory(int64_t nbytes) except -1:
@@ -311,7 +310,7 @@ cdef inline int take_block(Storage s, int64_t nbytes) except -1:
     if p == NULL:
         out_of_memory(nbytes)
     s.ptr = <char*>p
-    s.kind |= BLOCK
+    s.kind = BLOCK
     s.nbytes = nbytes
     return 0
 
@@ -321,7 +320,7 @@ cdef Storage storage_borrow(char* ptr, int64_t nbytes, object owner, bint readon
     s.ptr = ptr if ptr != NULL else cyg_nowhere
     s.origin = cyg_origin
     s.nbytes = nbytes
-    s.kind |= BORROWED
+    s.kind = BORROWED
     s.readonly = readonly
     s.owner = owner
     return s
@@ -363,7 +362,7 @@ cdef class Storage:
     def __init__(self, content=0):
         cdef Py_ssize_t nbytes
         cdef bytes given = None
-        if self.kind & ~NOTED != EMPTY:
+        if self.kind != EMPTY:
             raise RuntimeError("a storage is initialised once")
         if hasattr(content, "__index__"):
             nbytes = content
@@ -380,7 +379,7 @@ cdef class Storage:
     def __dealloc__(self):
         global live_storages
         live_storages -= 1
-        if self.kind & NOTED:
+        if births:
             forget_birth(self)
         if self.kind == BLOCK:
             block_free(self.ptr, self.nbytes)
@@ -476,20 +475,19 @@ cdef class Storage:
         RuntimeError
             The memory is borrowed; or a storage that has bytes would have to move to grow, from under its tensors.
         """
-        cdef int kind = self.kind & ~NOTED
-        cdef int64_t room = self.owner if kind == RESIZED else self.nbytes
-        if kind == BORROWED:
+        cdef int64_t room = self.owner if self.kind == RESIZED else self.nbytes
+        if self.kind == BORROWED:
             raise RuntimeError("Trying to resize storage that is not resizable: its memory belongs to another object")
         if nbytes < 0:
             raise RuntimeError(f"a storage of {nbytes} bytes: its size must not be negative")
-        if kind == EMPTY and nbytes > 0:
+        if self.kind == EMPTY and nbytes > 0:
             take_block(self, nbytes)
         elif nbytes > room:
             raise RuntimeError(f"a storage of {room} bytes cannot grow to {nbytes}: its bytes would move, and tensors "
                                "may point to them; make a new one and copy_ them")
-        elif kind == BLOCK:
+        elif self.kind == BLOCK:
             self.owner = room
-            self.kind = RESIZED | self.kind & NOTED
+            self.kind = RESIZED
         self.nbytes = nbytes
         return self
 
@@ -506,7 +504,7 @@ cdef class Storage:
     @property
     def _owner(self):
         """The object that the memory belongs to, where it is borrowed; else None."""
-        return self.owner if self.kind & ~NOTED == BORROWED else None
+        return self.owner if self.kind == BORROWED else None
 
     def tolist(self):
         """The bytes as a list of int."""

@@ -102,4 +102,3 @@ def _seconds(value):
         if value * factor >= 1:
             return f"{value * factor:.2f} {unit}"
     return f"{value * 1e9:.0f} ns"
-
