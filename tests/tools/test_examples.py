@@ -6,7 +6,7 @@ import importlib
 import pytest
 
 
-@pytest.mark.parametrize("name", ["gradcheck", "graph", "storage_picture"])
+@pytest.mark.parametrize("name", ["gradcheck", "graph", "memory", "storage_picture"])
 def test_examples_of(name):
     result = doctest.testmod(importlib.import_module(f"cygrad.tools.{name}"))
     assert result.attempted >= 2

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 import cygrad
-from cygrad import nn
 from cygrad.storage import memory_stats
 from cygrad.storage.core import note_births, noted_births
 from cygrad.tools import memory
+
+nn = pytest.importorskip("cygrad.nn")
 
 
 @pytest.fixture(autouse=True)

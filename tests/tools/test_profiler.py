@@ -10,6 +10,8 @@ import cygrad
 from cygrad.autograd import _core
 from cygrad.profiler import ProfilerActivity, machine_limits, profile, record_function
 
+with_modules = pytest.mark.skipif(not hasattr(cygrad, "nn"), reason="needs cygrad-nn")
+
 
 def named(prof, name):
     return [event for event in prof.events if event.name == name]
@@ -76,6 +78,7 @@ def test_parts_lie_inside_what_called_them():
     assert math.isclose(outer.self_duration, outer.duration - sum(c.duration for c in outer.children), abs_tol=1e-12)
 
 
+@with_modules
 def test_modules_forward_and_backward():
     nn = cygrad.nn
     model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 2))
@@ -97,6 +100,7 @@ def test_modules_forward_and_backward():
     assert forward == 2 * 4 * (8 * 16 + 16 * 2)
 
 
+@with_modules
 def test_memory_by_operation_and_by_module():
     nn = cygrad.nn
     model = nn.Sequential(nn.Linear(64, 128), nn.Tanh(), nn.Linear(128, 4))
@@ -133,6 +137,7 @@ def test_memory_of_backward_belongs_to_its_nodes():
     assert sum(e.grown for e in prof.events) == ends[-1] - prof._live
 
 
+@with_modules
 def test_equal_blocks_are_one_row_where_that_is_asked():
     nn = cygrad.nn
     model = nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Sigmoid(),
@@ -149,6 +154,7 @@ def test_equal_blocks_are_one_row_where_that_is_asked():
                         sum(each[f"Sequential.{i}"].total_seconds for i in range(3, 7)))
 
 
+@with_modules
 def test_a_convolution_counts_its_multiplications():
     conv = cygrad.nn.Conv2d(3, 8, 3, padding=1, bias=False)
     with profile() as prof:
@@ -158,6 +164,7 @@ def test_a_convolution_counts_its_multiplications():
     assert sum(e.flops for e in prof.events if e.phase == "backward") == forward        # of the weight alone
 
 
+@with_modules
 def test_a_failing_module_ends_its_region():
     class Broken(cygrad.nn.Module):
         def forward(self, x):
@@ -255,6 +262,7 @@ def test_flame_graph_is_one_page_that_names_cannot_break(tmp_path):
     assert "exp" in {part["name"] for part in data["parts"][0]["parts"]}
 
 
+@with_modules
 def test_backward_lies_in_a_box_of_its_own_by_module(tmp_path):
     model = cygrad.nn.Sequential(cygrad.nn.Linear(8, 8), cygrad.nn.Tanh())
     with profile() as prof:
@@ -281,6 +289,7 @@ def test_only_the_thread_that_profiles_is_seen():
     assert named(prof, "cos") and not named(prof, "exp")
 
 
+@with_modules
 def test_inside_another_profile():
     with profile() as outer:
         cygrad.ones(3).cos()

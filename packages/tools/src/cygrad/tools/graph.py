@@ -222,11 +222,12 @@ class Graph:
 
         Examples
         --------
-        >>> from cygrad import nn
-        >>> model = nn.Sequential(*[nn.Sequential(nn.Linear(8, 8), nn.Tanh()) for _ in range(12)])
-        >>> drawing = of_model(model, cygrad.ones(2, 8))
+        >>> y = x = cygrad.ones(2, requires_grad=True)
+        >>> for _ in range(100):
+        ...     y = y.sin()
+        >>> drawing = Graph(y, {"x": x}, view="forward")
         >>> drawing, drawing.folded()
-        (<Graph: forward view, 96 vertices, 95 edges>, <Graph: forward view, 2 vertices, 1 edges>)
+        (<Graph: forward view, 201 vertices, 200 edges>, <Graph: forward view, 4 vertices, 3 edges>)
         """
         graph = object.__new__(type(self))
         graph.view, graph.module_types = self.view, dict(self.module_types)
