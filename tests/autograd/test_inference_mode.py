@@ -213,3 +213,14 @@ def test_set_keeps_what_a_tensor_is(torch):
         x.add_(1)
     normal.add_(1)
     assert normal.tolist() == [2.0, 2.0]
+
+
+def test_a_view_that_leads_nowhere_asks_for_nothing(torch, leaf):
+    """A view of a leaf, made in inference mode, requires a gradient, but none reaches the leaf: nothing is saved."""
+    x = leaf(1.0, 2.0)
+    with torch.inference_mode():
+        view, constant = x[:1], x * 1
+    for y in (constant[:1] / view, view * constant[:1], constant[:1] * view):
+        assert y.requires_grad
+        if hasattr(y.grad_fn, "_saved_tensors"):
+            assert y.grad_fn._saved_tensors == ()

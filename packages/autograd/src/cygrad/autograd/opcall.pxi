@@ -220,6 +220,8 @@ cdef inline int edge_of_operand(Node n, int k, Tensor t, int reads):
                 n.e2 = t.fn
     else:
         set_edge(n, k, t)
+        if (n.e0 if k == 0 else n.e1 if k == 1 else n.e2) is None:      # a view that was made without recording: its leaf is not reached
+            return 0
     return reads
 
 
