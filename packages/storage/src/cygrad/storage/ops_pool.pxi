@@ -9,6 +9,8 @@ cdef enum:
     TOPS = 2
     ADD = 3
     PICK = 4
+    TOP_LANES = 16             # places that the loop of sliding maxima takes at once, at most
+    TOP_LINE = 512             # elements that their windows may span
 
 cdef struct Pool:              # sizes of three dimensions; missing ones have size 1
     int nd
@@ -242,7 +244,8 @@ cdef void pool_plane(const Pool* p, int what, int64_t plane) noexcept nogil:
             whole_mean_plane(<int64_t*> p.y + o, <const int64_t*> p.x + i, p)
         else:
             top_plane[int64_t](<int64_t*> p.y + o, p.index + o, <const int64_t*> p.x + i, p)
-    elif what == TOPS and not p.adaptive and p.points <= AT_MOST:
+    elif what == TOPS and not p.adaptive and p.points <= AT_MOST \
+            and TOP_LANES * p.stride[2] + (p.window[2] - 1) * p.dilation[2] <= TOP_LINE:
         top_lines(p, plane)
     elif p.dtype == FLOAT32:
         float_plane[float](<float*> p.y, <const float*> p.x, p, what, i, o)

@@ -26,6 +26,11 @@ enum { SL_HIGH = 4, SL_WIDE = 3, SL_LONG = 4, SL_TALL = 6, SL_FEW = 3, SL_TAPS =
 
 enum { SL_STRIP = 128 };             /* places whose gradients stay in the first-level cache */
 
+#if defined(__clang__)
+#define SL_EVEN(a, b, i) __builtin_shufflevector(a, b, i)
+#else
+#define SL_EVEN(a, b, i) __builtin_shuffle(a, b, i)
+#endif
 #define SL_INLINE static inline __attribute__((always_inline))
 #define SL_UNROLL _Pragma("GCC unroll 16")
 

@@ -2,7 +2,8 @@
 
 typedef REAL SL(vec) __attribute__((vector_size(SL_BYTES), aligned(sizeof(REAL)), may_alias));
 typedef WHOLE SL(bits) __attribute__((vector_size(SL_BYTES), aligned(sizeof(REAL)), may_alias));
-enum { SL(LANES) = SL_BYTES / sizeof(REAL) };
+typedef REAL SL(short) __attribute__((vector_size(16), aligned(sizeof(REAL)), may_alias));
+enum { SL(LANES) = SL_BYTES / sizeof(REAL), SL(QUARTER) = 16 / sizeof(REAL) };
 
 #define SL_AT(p) (*(SL(vec)*)(p))
 #define SL_GET(p) (*(const SL(vec)*)(p))
@@ -10,8 +11,12 @@ enum { SL(LANES) = SL_BYTES / sizeof(REAL) };
 SL_INLINE void SL(sl_copy)(REAL* y, const REAL* x, int64_t n) {
     int64_t i;
     for (i = 0; i + SL(LANES) <= n; i += SL(LANES)) SL_AT(y + i) = SL_GET(x + i);
-    if (i < n && n >= SL(LANES)) SL_AT(y + n - SL(LANES)) = SL_GET(x + n - SL(LANES));
-    else for (; i < n; i++) y[i] = x[i];
+    if (i == n) return;
+    if (n >= SL(LANES)) SL_AT(y + n - SL(LANES)) = SL_GET(x + n - SL(LANES));
+    else if (n >= SL(QUARTER)) {
+        for (; i + SL(QUARTER) <= n; i += SL(QUARTER)) *(SL(short)*)(y + i) = *(const SL(short)*)(x + i);
+        *(SL(short)*)(y + n - SL(QUARTER)) = *(const SL(short)*)(x + n - SL(QUARTER));
+    } else for (; i < n; i++) y[i] = x[i];
 }
 
 /* Every row_step-th row of x from row_start on, of each every step-th element from start on; what lies outside is 0.
@@ -202,64 +207,77 @@ static void SL(sl_dot)(REAL* w, int64_t ws, const REAL* g, int64_t gs, const REA
 
 #undef SL_CASE
 #undef SL_CASES
-/* One tap of windows: whole vectors, of which the last may lie in what follows the line. */
-SL_INLINE void SL(sl_higher)(REAL* top, WHOLE* at, const REAL* line, int64_t step, WHOLE from, int64_t n) {
-    for (int64_t q = 0; q < n; q++) {
-        REAL value = line[q * step];
-        int take = (value > top[q]) | (value != value);
-        top[q] = take ? value : top[q];
-        at[q] = take ? (WHOLE)(from + q * step) : at[q];
-    }
+/* Elements line[0], line[step] and so on, one a lane; of a line of step 2 one more is read. */
+SL_INLINE SL(vec) SL(sl_every)(const REAL* line, int64_t step) {
+    SL(vec) found;
+    SL(bits) even;
+    if (step == 1) return SL_GET(line);
+    SL_UNROLL for (int j = 0; j < SL(LANES); j++) even[j] = 2 * j;
+    if (step == 2) return SL_EVEN(SL_GET(line), SL_GET(line + SL(LANES)), even);
+    SL_UNROLL for (int j = 0; j < SL(LANES); j++) found[j] = line[j * step];
+    return found;
+}
+
+/* The windows of some places beside each other, a lane each: their largest elements and where they are, which begins with
+   the first element of each. What lies before `left` and from `right` on is padding. */
+SL_INLINE void SL(sl_top_lanes)(SL(vec)* top, SL(bits)* at, const REAL* x, const int64_t* v, int64_t column, int64_t step,
+                                int inside) {
+    enum { LINE = 512 };
+    int64_t size = v[7], reach = (v[11] - 1) * v[12], length = SL(LANES) * step + reach, a, b, e, q;
+    SL(bits) place, lane;
+    REAL line[LINE];
+    SL_UNROLL for (int j = 0; j < SL(LANES); j++) lane[j] = (WHOLE)(j * step);
+    for (a = v[0]; a < v[1]; a += v[2])
+        for (b = v[3]; b < v[4]; b += v[5]) {
+            int64_t from = (a * v[6] + b) * size + column;
+            const REAL* taken = x + from;
+            if (!inside || from + length > v[13]) {
+                int64_t left = column < 0 ? -column : 0, right = size - column < length ? size - column : length;
+                for (q = 0; q < length; q++) line[q] = -(REAL)INFINITY;
+                if (left < right) SL(sl_copy)(line + left, taken + left, right - left);
+                taken = line;
+            }
+            for (e = 0; e < v[11]; e++) {
+                SL(vec) value = SL(sl_every)(taken + e * v[12], step);
+                SL(bits) take = (SL(bits))(value > *top) | (SL(bits))(value != value);
+                place = lane + (WHOLE)(from + e * v[12]);
+                *top = (SL(vec))(((SL(bits))value & take) | ((SL(bits))*top & ~take));
+                *at = (place & take) | (*at & ~take);
+            }
+        }
 }
 
 /* Largest elements of windows along one line of results, and where in their plane they are: the first of equals, but the
    last NaN; -infinity and -1 where a window has no element.
    v: first, last and step of slices, the same of rows; rows and columns of a slice; places, first column, step between
-   windows, taps, dilation; elements of the plane. */
+   windows, taps, dilation; elements of the plane. Windows of a vector of places span at most 512 elements. */
 static void SL(sl_top)(REAL* y, int64_t* index, const REAL* x, const int64_t* v) {
-    enum { BLOCK = 64, LINE = 512 };
-    int64_t step = v[10], size = v[7], reach = (v[11] - 1) * v[12], a, b, e, q, done;
-    REAL top[BLOCK], line[LINE];
-    WHOLE at[BLOCK];
-    for (done = 0; done < v[8]; done += BLOCK) {
-        int64_t n = v[8] - done < BLOCK ? v[8] - done : BLOCK, whole = (n + SL(LANES) - 1) / SL(LANES) * SL(LANES);
-        int64_t column = v[9] + done * step, length = whole * step + reach;
-        int some = v[0] < v[1] && v[3] < v[4], inside = column >= 0 && column + (n - 1) * step + reach < size;
-        for (q = 0; q < whole; q++) top[q] = -(REAL)INFINITY, at[q] = (WHOLE)((v[0] * v[6] + v[3]) * size + column + q * step);
-        for (q = 0; q < n; q++) {        /* those whose first element lies before the line */
+    int64_t step = v[10], size = v[7], reach = (v[11] - 1) * v[12], first = (v[0] * v[6] + v[3]) * size, done, q;
+    int some = v[0] < v[1] && v[3] < v[4];
+    for (done = 0; done < v[8]; done += SL(LANES)) {
+        int64_t n = v[8] - done < SL(LANES) ? v[8] - done : SL(LANES), column = v[9] + done * step;
+        int inside = column >= 0 && column + (n - 1) * step + reach < size;
+        SL(vec) top = (SL(vec)){0} - (REAL)INFINITY;
+        SL(bits) at;
+        REAL best[SL(LANES)];
+        WHOLE where[SL(LANES)];
+        int64_t places[SL(LANES)];
+        SL_UNROLL for (int j = 0; j < SL(LANES); j++) where[j] = (WHOLE)(first + column + j * step);
+        if (!inside || !some) for (q = 0; q < n; q++) {   /* windows that begin in the padding, or have nothing else */
             int64_t from = column + q * step, late = from < 0 ? (v[12] - 1 - from) / v[12] : 0;
-            if (from >= 0 && some) break;
-            at[q] = some && late < v[11] && from + late * v[12] < size ? at[q] + (WHOLE)(late * v[12]) : -1;
+            where[q] = some && late < v[11] && from + late * v[12] < size ? where[q] + (WHOLE)(late * v[12]) : -1;
         }
-        for (a = v[0]; a < v[1]; a += v[2])
-            for (b = v[3]; b < v[4]; b += v[5])
-                if (length <= LINE) {
-                    int64_t from = (a * v[6] + b) * size, left = column < 0 ? -column : 0;
-                    int64_t right = size - column < length ? size - column : length;
-                    const REAL* taken = x + from + column;
-                    if (!inside || from + column + length > v[13]) {
-                        for (q = 0; q < left && q < length; q++) line[q] = -(REAL)INFINITY;
-                        if (left < right) SL(sl_copy)(line + left, taken + left, right - left);
-                        for (q = left < right ? right : left; q < length; q++) line[q] = -(REAL)INFINITY;
-                        taken = line;
-                    }
-                    for (e = 0; e < v[11]; e++) {
-                        const REAL* t = taken + e * v[12];
-                        WHOLE first = (WHOLE)(from + column + e * v[12]);
-                        if (step == 1) SL(sl_higher)(top, at, t, 1, first, whole);
-                        else if (step == 2) SL(sl_higher)(top, at, t, 2, first, whole);
-                        else SL(sl_higher)(top, at, t, step, first, whole);
-                    }
-                } else {
-                    for (e = 0; e < v[11]; e++) {
-                        int64_t start = column + e * v[12], left = start < 0 ? (step - 1 - start) / step : 0;
-                        int64_t right = start < size ? (size - start + step - 1) / step : 0, from = (a * v[6] + b) * size + start;
-                        right = right < n ? right : n;
-                        if (left < right)
-                            SL(sl_higher)(top + left, at + left, x + from + left * step, step, (WHOLE)(from + left * step), right - left);
-                    }
-                }
-        for (q = 0; q < n; q++) y[done + q] = top[q], index[done + q] = at[q];
+        at = *(SL(bits)*)where;
+        if (step == 1) SL(sl_top_lanes)(&top, &at, x, v, column, 1, inside);
+        else if (step == 2) SL(sl_top_lanes)(&top, &at, x, v, column, 2, inside);
+        else SL(sl_top_lanes)(&top, &at, x, v, column, step, inside);
+        SL_AT(best) = top;
+        *(SL(bits)*)where = at;
+        SL_UNROLL for (int j = 0; j < SL(LANES); j++) places[j] = where[j];
+        if (n == SL(LANES)) {
+            memcpy(y + done, best, sizeof(best));
+            memcpy(index + done, places, sizeof(places));
+        } else for (q = 0; q < n; q++) y[done + q] = best[q], index[done + q] = places[q];
     }
 }
 
