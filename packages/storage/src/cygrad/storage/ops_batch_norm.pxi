@@ -54,7 +54,7 @@ cdef list channels_held(Channels* p, Meta* held, Meta** operands, int n, int ima
     if x.ndim < 2 or not is_float(COMPUTED[x.dtype]):
         raise RuntimeError(f"batch_norm: a floating point input of at least two dimensions is wanted, got {name_of(x.dtype)} of shape "
                            f"{shape_text(x)}")
-    memset(p, 0, sizeof(Norm))
+    memset(p, 0, sizeof(Channels))
     for i in range(n):
         if operands[i].dtype != x.dtype:
             raise RuntimeError(f"batch_norm: operands of one dtype are wanted, got {name_of(x.dtype)} and {name_of(operands[i].dtype)}")

@@ -83,7 +83,8 @@ cdef Storage norm_rows(int kid, str op, Meta* y, Meta* d, Meta* x, Meta* w, Meta
                 keep.append(rowmajor(&held[i], given[i]))
         s = allocate_contig(y, x.ndim, x.sizes, held[1].dtype)
         if y.numel:
-            p.y, p.d, p.x, p.w, p.b = y.data, held[0].data, held[1].data, held[2].data, held[3].data
+            # going forward there is no gradient: C may not calculate with NULL
+            p.y, p.d, p.x, p.w, p.b = y.data, held[0].data if d != NULL else held[1].data, held[1].data, held[2].data, held[3].data
             p.n, p.rows, p.eps, p.size = w.numel, y.numel // w.numel, eps, ITEMSIZE[y.dtype]
             p.tile = max(GRAIN // (2 * p.n), 1)
             p.tiles = (p.rows + p.tile - 1) // p.tile

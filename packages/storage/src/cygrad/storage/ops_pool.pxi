@@ -187,16 +187,18 @@ cdef void top_lines(const Pool* p, int64_t plane) noexcept nogil:
 
 cdef void add_plane(floating* x, const floating* y, const int64_t* index, const Pool* p) noexcept nogil:
     """Adds each y to the element of x, which holds zeros, that its index names."""
-    cdef int64_t i
+    cdef int64_t i, k
     for i in range(p.places):
-        if 0 <= index[i] < p.points:
-            x[index[i]] += y[i]
+        k = index[i]                     # once: another thread may write it meanwhile
+        if 0 <= k < p.points:
+            x[k] += y[i]
 
 
 cdef void pick_plane(floating* y, const floating* x, const int64_t* index, const Pool* p) noexcept nogil:
-    cdef int64_t i
+    cdef int64_t i, k
     for i in range(p.places):
-        y[i] = x[index[i]] if 0 <= index[i] < p.points else 0
+        k = index[i]
+        y[i] = x[k] if 0 <= k < p.points else 0
 
 
 cdef void top_plane(ordered* y, int64_t* index, const ordered* x, const Pool* p) noexcept nogil:
