@@ -91,7 +91,7 @@ def main():
     if options.worker:
         return work(options.worker)
     workers = [Worker("cygrad"), Worker("torch")]
-    figures = {}
+    figures, summary = {}, []
     for group, (what, aim) in GROUPS.items():
         cases = [c for c in CASES if c.group == group and re.search(options.only, c.label)]
         if not cases:
@@ -101,8 +101,11 @@ def main():
             ratio, ours, theirs = compared(case, workers, options.rounds)
             figures[case.label] = {"ratio": ratio, "cygrad": ours, "torch": theirs}
             print(f"| {case.name} | {readable(ours)} | {readable(theirs)} | {ratio:.2f} |", flush=True)
-        ratios = [figures[c.label]["ratio"] for c in cases]
-        print(f"\nmedian {statistics.median(ratios):.2f}, worst {max(ratios):.2f}, aim {aim}", flush=True)
+        found = {c.name: figures[c.label]["ratio"] for c in cases}
+        slowest = max(found, key=found.get)
+        middle = statistics.median(found.values())
+        summary.append(f"| {group}: {what} | {aim} | {middle:.2f} | {found[slowest]:.2f} ({slowest}) |")
+    print("\n### Ratios by group\n\n| group | aim | median | slowest |\n|---|---|---|---|", *summary, sep="\n")
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     print(f"\nPython {platform.python_version()}, {cpus} CPUs, {platform.machine()}, load {os.getloadavg()[0]:.1f}")
     if options.json:
