@@ -28,6 +28,10 @@ IMAGES = {
     "pixel_unshuffle": lambda F, x: F.pixel_unshuffle(x, 2),
     "channel_shuffle": lambda F, x: F.channel_shuffle(x, 2),
     "binary_cross_entropy": lambda F, x: F.binary_cross_entropy(x.sigmoid(), x.sigmoid(), reduction="none"),
+    "binary_cross_entropy_with_logits": lambda F, x: F.binary_cross_entropy_with_logits(
+        x.contiguous(), x.sigmoid(), reduction="none"),
+    "binary_cross_entropy_with_logits and weights": lambda F, x: F.binary_cross_entropy_with_logits(
+        x, x.contiguous().sigmoid(), x[:1], reduction="none"),
     "hinge_embedding_loss": lambda F, x: F.hinge_embedding_loss(x, x.sign(), reduction="none"),
     "logsigmoid": lambda F, x: F.logsigmoid(x),
     "conv2d": lambda F, x: F.conv2d(x, x.new_ones(2, 4, 2, 2)),

@@ -279,10 +279,11 @@ def binary_cross_entropy_with_logits(
     require_tensor("binary_cross_entropy_with_logits", "target", target)
     if target.shape != input.shape:
         raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
-    if pos_weight is None:
+    if pos_weight is None and (reduction != "none" or input.stride() == target.stride()):
         losses = row_call("binary_cross_entropy_with_logits", (input, target))
-    else:
-        losses = (1 - target) * input - ((pos_weight - 1) * target + 1) * logsigmoid(input)
+    else:  # in the layout of the target, as PyTorch's
+        yes = logsigmoid(input)
+        losses = (1 - target) * input - (yes if pos_weight is None else ((pos_weight - 1) * target + 1) * yes)
     losses = losses if weight is None else losses * weight
     return reduced(losses, reduction, "BinaryCrossEntropyWithLogitsBackward0")
 
