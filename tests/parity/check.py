@@ -2,6 +2,7 @@
 
 import itertools
 import random
+import re
 import warnings
 from dataclasses import dataclass, field
 
@@ -73,6 +74,8 @@ NOT_ASKED = {
 }
 # Windows that lie in the padding have no largest element: -1 here, in PyTorch 2.13 a place outside of them.
 IN_PADDING = "result value: -1 instead of"
+# Gradients of means of nothing, and of norms of nothing, are 0 here, in PyTorch 2.13 mostly NaN.
+NAN_OF_NOTHING = re.compile(r"gradient of value: -?0\.0 instead of nan")
 # Sections in which rounding is relative to the largest element and grows with the size of the problem.
 ROUNDED = {"linear algebra": 20, "reductions and scans": 4, "softmax and activations": 4}
 
@@ -134,7 +137,7 @@ class Checker:
         self.row, self.section, self.info, self.dtype, self.seed = row, section, info, dtype, seed
         self.tally = Tally()
         self.content = row not in UNDEFINED and not section.startswith("random")
-        self.scale = ROUNDED.get(section, 1)
+        self.scale = ROUNDED.get(section, 4 if row.startswith("nn.functional.conv") else 1)
         self.order = WITH_GRADIENT.get(dtype, 0) if info.supports_autograd and self.content else 0
         if (row, dtype) in ASTRAY:
             self.order = 0
@@ -313,6 +316,8 @@ class Checker:
             difference = self.gradient_by_double(f, tree, sample, found[1], difference)
         if not difference and not isinstance(found[1], Exception) and self.dtype in ("float64", "complex128"):
             difference = self.forward_difference(f, tree, sample)
+        if difference and NAN_OF_NOTHING.search(difference) and any(0 in r.size for r in inputs):
+            return
         if difference:
             self.tally.add(f.name, difference, lambda: snippets.gradients(f, tree, self.order))
 
@@ -389,11 +394,10 @@ class Checker:
         """Samples in layouts and with values that hypothesis draws."""
         elementwise = self.section in ELEMENTWISE
         expanded = self.section != "linear algebra" and self.row not in READING_ASTRAY
-        # Of nothing, PyTorch's attention gives queries back, its margins and bags give what was in memory, gradients of
-        # group_norm and of soft margins are NaN, and pdist crashes. With one class, its CTC loss looks labels up, and
-        # writes gradients, outside of the scores.
+        # Of nothing, PyTorch's attention gives queries back, its margins and bags give what was in memory, and pdist
+        # crashes. With one class, its CTC loss looks labels up, and writes gradients, outside of the scores.
         unsure = ("scaled_dot_product_attention", "multi_margin_loss", "multilabel_margin_loss", "embedding_bag",
-                  "ctc_loss", "group_norm", "multilabel_soft_margin_loss", "pdist")
+                  "ctc_loss", "pdist")
         odd = self.section == "nn.functional" and not self.row.endswith(unsure)
         cuts = st.sampled_from([None, (0, 0), (0, 1), (-1, 0), (-1, 1)])
         layouts = LAYOUTS if expanded else tuple(x for x in LAYOUTS if x != "expanded")
