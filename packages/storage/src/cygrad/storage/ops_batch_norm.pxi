@@ -185,6 +185,16 @@ cdef tuple op_batch_norm(Meta* y, Meta* stats, Meta* x, Meta* w, Meta* b, double
     return recast(y, s, x.dtype), recast(stats, t, x.dtype)
 
 
+cdef int check_channels(str op, const Channels* p, Meta* x, Meta* g, Meta* stats, Meta* sums) except -1:
+    """The gradient has the input's shape, the other tables the sizes that were read from it; sums may be NULL."""
+    if not meta_same_shape(g, x):
+        raise RuntimeError(f"{op}: the gradient has shape {shape_text(g)}, the input {shape_text(x)}: the same shape is wanted")
+    if stats.numel != 3 * p.channels or (sums != NULL and sums.numel != 2 * p.channels):
+        raise RuntimeError(f"{op}: statistics of {p.channels} channels are wanted, got tables of shapes {shape_text(stats)}"
+                           f"{' and ' + shape_text(sums) if sums != NULL else ''}")
+    return 0
+
+
 cdef Storage op_batch_norm_sums(Meta* y, Meta* g, Meta* x, Meta* stats):
     """Sums of g and of g times the normalised x over each channel, as two rows."""
     cdef Channels p
@@ -197,6 +207,7 @@ cdef Storage op_batch_norm_sums(Meta* y, Meta* g, Meta* x, Meta* stats):
     memset(held, 0, sizeof(held))
     try:
         keep = channels_held(&p, held, operands, 3, 2)
+        check_channels("batch_norm_sums", &p, x, g, stats, NULL)
         shape[0], shape[1] = 2, p.channels
         s = allocate_contig(y, 2, shape, p.dtype)
         fill_double(y, 0)
@@ -219,6 +230,9 @@ cdef Storage op_batch_norm_input(Meta* y, Meta* g, Meta* x, Meta* w, Meta* stats
     memset(held, 0, sizeof(held))
     try:
         keep = channels_held(&p, held, operands, 5, 2)
+        check_channels("batch_norm_input", &p, x, g, stats, sums)
+        if w.numel != p.channels:
+            raise RuntimeError(f"batch_norm_input: a weight of {p.channels} elements is wanted, got shape {shape_text(w)}")
         meta_dense_like(y, &held[0], p.dtype)
         s = meta_storage(y)
         p.g, p.w, p.stats, p.sums, p.y = held[1].data, held[2].data, held[3].data, held[4].data, y.data

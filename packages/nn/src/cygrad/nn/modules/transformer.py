@@ -40,6 +40,8 @@ def _activation(name: Activation) -> Callable[[Tensor], Tensor]:
 def _copies(module: Module, count: int) -> ModuleList:
     if not isinstance(module, Module):
         raise TypeError(f"a layer to be copied has to be a Module, not {type(module).__name__}")
+    if not isinstance(count, int):
+        raise TypeError(f"num_layers should be of type int, got: {type(count).__name__}")
     _check_room(count)
     return ModuleList([copy.deepcopy(module) for _ in range(count)])
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from typing import Any
-
-import cygrad
 
 __all__ = ["consume_prefix_in_state_dict_if_present"]
 
@@ -29,9 +28,20 @@ _SMALLEST = 1000  # bytes that a layer takes at least, as Python objects
 
 
 def _check_room(layers: int) -> None:
-    """Refuse at once so many layers that memory would run out, hours later; little is asked for without a try."""
-    if layers > 10_000:
-        cygrad.empty(layers * _SMALLEST, dtype=cygrad.uint8)
+    """Refuse at once so many layers that the machine's memory cannot hold them: it would run out hours later."""
+    if layers > 10_000 and layers * _SMALLEST > _memory():
+        raise RuntimeError(
+            f"{layers} layers take at least {layers * _SMALLEST / 1e9:.3g} GB as Python objects alone; this machine "
+            f"has {_memory() / 1e9:.3g} GB of memory"
+        )
+
+
+def _memory() -> int:
+    """Bytes of the machine's memory; where the system does not say, as many as a process can address."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 1 << 47
 
 
 def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:
