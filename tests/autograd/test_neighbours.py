@@ -53,6 +53,20 @@ def test_from_numpy_and_back_share_memory(torch, kind, layout):
         assert b.ctypes.data == a.ctypes.data == t.data_ptr()
 
 
+def test_arrays_of_any_strides(torch):
+    """Large strides, strides of 0, and of many dimensions; the array keeps the memory alive."""
+    for make in (lambda: torch.arange(6000.0).reshape(10, 20, 30).permute(2, 0, 1), lambda: torch.arange(900.0)[::300],
+                 lambda: torch.ones(3).expand(400, 3), lambda: torch.arange(64.0).reshape(2, 2, 2, 2, 2, 2).mT):
+        t = make()
+        want, steps, a = t.tolist(), tuple(4 * s for s in t.stride()), t.numpy()
+        del t
+        gc.collect()
+        noise = [torch.zeros(6000) for _ in range(20)]
+        assert (a.strides, a.tolist()) == (steps, want) and len(noise) == 20
+        back = torch.from_numpy(a)
+        assert tuple(4 * s for s in back.stride()) == steps and back.tolist() == want
+
+
 def test_arrays_that_cannot_be_shared(torch):
     """Negative strides, a foreign byte order and other element types are refused."""
     a = np.arange(4.0)
@@ -60,7 +74,8 @@ def test_arrays_that_cannot_be_shared(torch):
         torch.from_numpy(a[::-1])
     with pytest.raises(ValueError, match="byte order"):
         torch.from_numpy(a.astype(">f8"))
-    for bad in (np.array(["a"]), np.array([object()]), np.zeros(2, "datetime64[s]")):
+    for bad in (np.array(["a"]), np.array([object()]), np.zeros(2, "datetime64[s]"), np.zeros(2, "timedelta64[s]"),
+                np.zeros(2, "longdouble"), np.zeros(2, "clongdouble"), np.zeros(2, "i4,f4"), np.zeros(2, "V8")):
         with pytest.raises(TypeError):
             torch.from_numpy(bad)
     with pytest.raises(TypeError, match="ndarray"):

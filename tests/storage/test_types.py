@@ -197,3 +197,24 @@ def test_the_devices_that_exist_are_named():
         device("cuda")
     with pytest.raises(TypeError, match="str"):
         device(1.5)
+
+
+def test_sizes_of_many_shapes():
+    """Shapes that were asked for before give the same numbers as new ones."""
+    from cygrad.storage.functions import full
+
+    for _ in range(2):
+        for sizes in [*((n, m) for n in range(40) for m in (0, 1, 2)), *((1,) * n for n in range(9)), (2, 1, 1, 1, 3)]:
+            shape = full(sizes, 0, dtypes["float32"]).shape
+            assert type(shape) is Size and shape == sizes
+    s = full((3, 4, 5), 0, dtypes["float32"]).shape
+    assert (s[0], s[-1], s[True]) == (3, 5, 4) and type(s[1:]) is Size and s[1:] == (4, 5) and s[::-1] == (5, 4, 3)
+    for bad, error in ((3, IndexError), (-4, IndexError), (1.0, TypeError), (None, TypeError)):
+        with pytest.raises(error):
+            s[bad]
+
+    class Doubled(Size):
+        def __getitem__(self, index):
+            return 2 * tuple.__getitem__(self, index)
+
+    assert Doubled([3, 4])[1] == 8

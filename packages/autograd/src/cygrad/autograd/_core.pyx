@@ -8,6 +8,7 @@ import threading as _threading
 from collections import namedtuple as _namedtuple
 import builtins as _py                # max, min, sum, all, any, ... are operations in this module
 from cpython.bool cimport PyBool_Check
+from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cpython.list cimport PyList_New
@@ -15,6 +16,7 @@ from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact
 from cpython.object cimport PyObject
 from cpython.pythread cimport PyThread_get_thread_ident
 from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF
+from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 from cpython.weakref cimport PyWeakref_NewRef
 from cpython.sequence cimport PySequence_Check
 from libc.math cimport INFINITY, NAN
@@ -33,7 +35,7 @@ from cygrad.storage.core cimport (
     view_unsqueeze, view_view, view_whole, wrap_dim)
 from cygrad.storage.lapack cimport LAPACK_RESULTS, lapack_call
 
-from cygrad.storage.interop cimport export_buffer, release_buffer
+from cygrad.storage.interop cimport export_buffer, release_buffer, storage_of_array, storage_of_buffer
 from cygrad.storage.core import Size, device as Device, dtypes as _dtypes
 
 include "abi.pxi"         # storage's: whether the installed one is the one that this was compiled for

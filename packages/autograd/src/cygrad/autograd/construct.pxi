@@ -228,13 +228,10 @@ _NUMPY_CODES = {name: dtype_code(d) for name, d in _dtypes.items() if name == (<
 cdef Tensor from_buffer(object array):
     """Shares the memory of a NumPy array."""
     cdef Tensor y = tensor_new()
-    cdef Dims sizes, strides
-    from cygrad.storage.interop import storage_from_buffer
-    s, shape, steps, kind = storage_from_buffer(array)
-    dims_from(shape, &sizes)
-    dims_from(steps, &strides)
-    adopt(y, s)
-    meta_strided(&y.m, sizes.n, sizes.v, strides.v, (<dtype?>kind).code, y.mem.ptr)
+    if type(array) is np_type("ndarray"):
+        adopt(y, storage_of_array(&y.m, array))
+    else:
+        adopt(y, storage_of_buffer(&y.m, array))
     return y
 
 

@@ -2,6 +2,7 @@
 from cpython.buffer cimport (
     Py_buffer, PyBUF_FORMAT, PyBUF_F_CONTIGUOUS, PyBUF_FULL_RO, PyBUF_ND, PyBUF_STRIDES, PyBUF_WRITABLE,
     PyBuffer_FillInfo, PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer)
+from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 from cygrad.storage.core cimport (
@@ -250,6 +251,62 @@ cdef Storage storage_of_buffer(Meta* y, object obj):
     memory = storage_borrow(<char*>view.buf, (last + 1) * view.itemsize if y.numel else 0, x, view.readonly)
     y.data = memory.ptr
     return memory
+
+
+cdef extern from *:
+    """
+    /* What NumPy's __array_struct__ points to. */
+    typedef struct {
+        int version, nd;
+        char kind;
+        int itemsize, flags;
+        Py_ssize_t *shape, *strides;
+        char* data;
+        PyObject* descr;
+    } CygArray;
+    """
+    ctypedef struct CygArray:
+        int nd
+        char kind
+        int itemsize
+        int flags
+        Py_ssize_t* shape
+        Py_ssize_t* strides
+        char* data
+
+cdef enum:                 # flags of it
+    NATIVE = 0x200
+    WRITEABLE = 0x400
+
+
+cdef int code_of_kind(char kind, int itemsize) noexcept:
+    if kind == c"f":
+        return FLOAT32 if itemsize == 4 else FLOAT64 if itemsize == 8 else FLOAT16 if itemsize == 2 else -1
+    if kind == c"i":
+        return INT64 if itemsize == 8 else INT32 if itemsize == 4 else INT16 if itemsize == 2 else INT8
+    if kind == c"u":
+        return UINT64 if itemsize == 8 else UINT32 if itemsize == 4 else UINT16 if itemsize == 2 else UINT8
+    if kind == c"c":
+        return COMPLEX64 if itemsize == 8 else COMPLEX128 if itemsize == 16 else -1
+    return BOOL if kind == c"b" else -1
+
+
+cdef Storage storage_of_array(Meta* y, object array):
+    """`storage_of_buffer` of a numpy.ndarray, read from the struct that it shows: its buffer is described in text."""
+    cdef object shown = array.__array_struct__
+    cdef const CygArray* a = <const CygArray*>PyCapsule_GetPointer(shown, NULL)
+    cdef int64_t strides[MAXDIM]
+    cdef int64_t last = 0
+    cdef int d, code = code_of_kind(a.kind, a.itemsize)
+    if code < 0 or not a.flags & NATIVE or a.nd > MAXDIM:
+        return storage_of_buffer(y, array)       # which says what is wrong
+    for d in range(a.nd):
+        if a.strides[d] < 0 or a.strides[d] % a.itemsize:
+            return storage_of_buffer(y, array)
+        strides[d] = a.strides[d] // a.itemsize
+        last += (a.shape[d] - 1) * strides[d]
+    meta_strided(y, a.nd, <const int64_t*>a.shape, strides, code, a.data)
+    return storage_borrow(a.data, (last + 1) * a.itemsize if y.numel else 0, array, not a.flags & WRITEABLE)
 
 
 def storage_from_buffer(obj):

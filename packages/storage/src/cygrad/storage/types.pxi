@@ -1,6 +1,6 @@
 # Element types, Size and device: the small immutable values that describe a tensor.
 from cpython.object cimport PyObject, PyTypeObject
-from cpython.ref cimport Py_INCREF
+from cpython.ref cimport Py_INCREF, Py_XDECREF
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 from cpython.long cimport PyLong_FromLongLong
 
@@ -11,8 +11,34 @@ cdef extern from *:
     {
         return ((PyTypeObject*)type)->tp_alloc((PyTypeObject*)type, n);
     }
+
+    static PyObject* cyg_size_class;
+
+    /* What Size.__getitem__ does, without the call. */
+    static PyObject* cyg_size_item(PyObject* self, PyObject* index)
+    {
+        PyObject *found = PyTuple_Type.tp_as_mapping->mp_subscript(self, index), *part;
+        Py_ssize_t i;
+        if (found == NULL || !PyTuple_CheckExact(found)) return found;
+        part = cyg_size_alloc(cyg_size_class, PyTuple_GET_SIZE(found));
+        for (i = 0; part != NULL && i < PyTuple_GET_SIZE(found); i++) {
+            PyObject* v = PyTuple_GET_ITEM(found, i);
+            Py_INCREF(v);
+            PyTuple_SET_ITEM(part, i, v);
+        }
+        Py_DECREF(found);
+        return part;
+    }
+
+    static void cyg_size_slots(PyObject* type)
+    {
+        cyg_size_class = type;
+        ((PyTypeObject*)type)->tp_as_mapping->mp_subscript = cyg_size_item;
+        ((PyTypeObject*)type)->tp_as_sequence->sq_item = PyTuple_Type.tp_as_sequence->sq_item;
+    }
     """
     object cyg_size_alloc(object type, Py_ssize_t n)
+    void cyg_size_slots(object type)
 
 cdef PyObject* dtype_table[N_DTYPES]
 cdef bint dtype_open = False       # instances are made while this module is being initialised only
@@ -251,7 +277,42 @@ class Size(tuple):
         return math.prod(self)
 
 
+cyg_size_slots(Size)
+
+cdef enum:
+    KNOWN_SIZES = 64           # a program asks for the same few shapes again and again
+    KNOWN_DIMS = 5
+
+cdef struct KnownSize:
+    PyObject* size             # NULL, or the Size of these n numbers
+    int n
+    int64_t v[KNOWN_DIMS]
+
+cdef KnownSize known_sizes[KNOWN_SIZES]
+
+
 cdef object size_of(int n, const int64_t* x):
+    cdef KnownSize* known
+    cdef PyObject* before
+    cdef uint64_t h = n
+    cdef int i
+    if n > KNOWN_DIMS:
+        return new_size(n, x)
+    for i in range(n):
+        h = (h ^ <uint64_t>x[i]) * 0x9E3779B97F4A7C15ULL
+    known = &known_sizes[h >> 58]
+    if known.size != NULL and known.n == n and memcmp(known.v, x, 8 * n) == 0:
+        return <object>known.size
+    t = new_size(n, x)
+    before = known.size
+    known.size, known.n = <PyObject*>t, n
+    memcpy(known.v, x, 8 * n)
+    Py_INCREF(t)
+    Py_XDECREF(before)
+    return t
+
+
+cdef object new_size(int n, const int64_t* x):
     cdef object t = cyg_size_alloc(Size, n)
     cdef int i
     for i in range(n):
