@@ -197,6 +197,8 @@ cdef Tensor zeros_same(Tensor t)
 cdef double positive_count(const Dims* d, uint64_t mask) noexcept
 cdef Tensor underivable(Tensor g)
 cdef Tensor linked(Tensor g, Node n)
+cdef Tensor scaled(Tensor g, double factor)
+cdef Tensor right_gradient(Node node, int k, Tensor a, Tensor g)
 cdef Tensor op_reshape(Tensor x, const Dims* d)
 cdef Tensor sum_to_dims(Tensor g, const Dims* d)
 cdef Tensor op_t(Tensor x)

@@ -166,7 +166,33 @@ cdef Tensor op_t(Tensor x):
 
 
 cdef int bw_t(Node n, Tensor g) except -1:
-    return pass_grad(n, 0, op_t(g))
+    return pass_grad(n, 0, transposed_gradient(g))
+
+
+cdef Tensor transposed_gradient(Tensor g):
+    """A gradient transposed. Where no graph of it is wanted it is no view of g, so that a leaf may keep it as it is."""
+    cdef Tensor y
+    if recording() or g.m.ndim != 2 or g.flags & BATCHED or g.base is not None or shows_tangent(g):
+        return op_t(g)
+    y = tensor_new()
+    view_transpose(&y.m, &g.m, 0, 1)
+    adopt(y, g.mem)
+    return y
+
+
+cdef Tensor scaled(Tensor g, double factor):
+    return g if factor == 1 else op_mul(g, like_number(factor, g))
+
+
+cdef Tensor right_gradient(Node node, int k, Tensor a, Tensor g):
+    """The gradient of b, input k, in a @ b. Where b is a matrix transposed, it is column-major: the matrix's own is then
+    row-major, as its leaf wants it."""
+    cdef uint32_t nr = 0
+    cdef bint leaf = False
+    b = edge(node, k, &nr, &leaf)
+    if b is not None and not leaf and (<Node>b).op.id in (OP_T, OP_TRANSPOSE):
+        return transposed_gradient(op_mm(transposed_gradient(g), conj_of(a)))
+    return op_mm(op_t(conj_of(a)), g)
 
 
 cdef Tensor op_alias(Tensor x):

@@ -90,7 +90,7 @@ def check_gradients(row):
         for p in wanted:
             if p.name not in row.grad:
                 row.fail(f"no gradient for {p.name!r}: give grad.{p.name}, or nondiff with the reason")
-    known = {p.name for p in row.params} | set(row.outputs) | CONSTANTS | {"g"}
+    known = {p.name for p in row.params} | set(row.outputs) | CONSTANTS | {"g", "node"}
     for name, formula in row.let.items():
         for unknown in set(names_in(formula)) - known:
             row.fail(f"let.{name} reads {unknown!r}, which is no input, argument or output")

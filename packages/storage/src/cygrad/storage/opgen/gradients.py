@@ -37,7 +37,7 @@ def backward_text(rows, helpers, row):
                 f'    raise RuntimeError("derivative for {row.name} is not implemented: {row.nondiff}")\n')
     place, kept = slots(row), kept_args(row)
     lines = [f"cdef int bw_{row.name}(Node n, Tensor g) except -1:", "    cdef Tensor r"]
-    names = {"g": ("g", "T")}
+    names = {"g": ("g", "T"), "node": ("n", "N")}
     read = set().union(*(read_by(row, n) for n in row.grad))
     for name, slot in place.items():
         if name in read:

@@ -21,6 +21,7 @@ A row (see CONTRIBUTING.md for a walk through one)::
     tensor  = "sqrt(var(x))"     # or: made of other rows; records their nodes
     hand    = "why"              # or: recorded by autograd's own code (formulas.pxi: bw_NAME), for the reason given
     grad.x  = "g * y * (1 - y)"  # one formula an input; names: inputs, arguments, outputs, g (the first one's gradient)
+                             # and node, for functions that look at the graph
     let.s   = "sum(g * y, dim)"  # what several gradients read: computed once, under a name of its own
     jvp.x   = "sum(t, dim)"      # not pointwise: what the tangent t of x adds to the result's, where that is cheaper
                              # than what autograd finds from the gradients: for all inputs or none; it reads what

@@ -1,7 +1,7 @@
 """Tensor reading of gradient formulas: differentiable operations, printed as calls of autograd's op_ functions.
 
 Every expression has a type: T a Tensor, D a double, I an int64, M a set of dimensions, B a truth value, Z a shape, S a
-word.
+word, N the node whose gradients are computed.
 Operators between tensors, or between a tensor and a number, become operations of the table; between numbers they stay
 C.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 from .scalar import constant
 
 C_TYPES = {"Tensor": "T", "double": "D", "int64_t": "I", "uint64_t": "M", "bint": "B", "const Dims*": "Z", "int": "I",
-           "str": "S"}
+           "str": "S", "Node": "N"}
 ARG_LETTER = {"int": "I", "float": "D", "factor": "D", "number": "D", "flag": "B", "dim": "I", "dims": "M", "axis": "M",
               "axes": "M", "ints": "Z", "dtype": "I", "castto": "I", "str": "S",
               "scalar": "S"}
