@@ -94,6 +94,7 @@ include "calls_reduce.pxi"
 include "random.pxi"      # random numbers
 include "sorting.pxi"     # search in sorted tensors
 include "lapack.pxi"      # LAPACK on tensors, for autograd/composed
+include "layers.pxi"      # loops of whole layers, for cygrad.nn
 include "formats.pxi"     # order in memory; changes of shape in place
 include "tensor.pxi.in"   # class Tensor
 include "rare.pxi"        # rows of the table that are called by name

@@ -41,7 +41,7 @@ from cygrad.nn.functional import (
     threshold_,
 )
 from cygrad.nn.functional.dropouts import channel_dropout
-from cygrad.nn.modules.rnn import _gru_step, _lstm_step, _plain_step
+from cygrad.nn.modules.rnn_steps import _gru_step, _lstm_step, _plain_step
 
 __all__ = [
     "adaptive_avg_pool1d",

@@ -71,6 +71,21 @@ cdef Storage op_batch_norm_sums(Meta* y, Meta* g, Meta* x, Meta* stats)
 cdef Storage op_batch_norm_input(Meta* y, Meta* g, Meta* x, Meta* w, Meta* stats, Meta* sums)
 cdef Storage op_im2col(Meta* y, Meta* x, int n, const int64_t* v)
 cdef Storage op_col2im(Meta* y, Meta* g, int n, const int64_t* v, int m, const int64_t* size)
+# Attention of (*, L, E), (*, S, E) and (*, S, V), batch dimensions equal, none empty; mask (*, L, S): bool (False is left
+# out), or added to the scores, or NULL. top: logarithm of the sum of each query's exponentials. `attention_rows`: whether
+# the layout of one of the three will do; the rest is row-major. Backward gives the gradients of the three.
+cdef bint attention_rows(const Meta* m) noexcept
+cdef tuple op_attention(Meta* y, Meta* top, Meta* q, Meta* k, Meta* v, Meta* mask, bint causal, double scale)
+cdef tuple op_attention_backward(Meta** y, Meta* g, Meta* q, Meta* k, Meta* v, Meta* mask, Meta* result, Meta* top,
+                                 bint causal, double scale)
+# Recurrent layers, see ops_recurrent.pxi; numbers: rows of each step, and as much room again. mode: RNN_TANH, RNN_RELU, LSTM
+# or GRU. x: gates (N, G * H) of the input, weights (G * H, H), biases or NULL, states (B, H), cells or NULL, all row-major.
+# Gives states and cells after each step, and, if `keep`, what the gradient reads; (Storage or None) * 3.
+cdef tuple op_recurrent(Meta** y, Meta** x, str mode, bint backwards, int64_t steps, int64_t* numbers, bint keep)
+# x: gradients of states and of cells (or NULL), weights, first states and cells, the results of op_recurrent. Gives the
+# gradients of the gates' share of the input, of that of the state where it is another (GRU), of the first states and
+# cells, and the state before each step.
+cdef list op_recurrent_backward(Meta** y, Meta** x, str mode, bint backwards, int64_t steps, int64_t* numbers)
 # running sums and their like, of x's shape; dtype -1: ints and bool in int64
 cdef Storage op_cumsum(Meta* y, Meta* x, int64_t dim, int dtype)
 cdef Storage op_cumsum_back(Meta* y, Meta* x, int64_t dim)                          # from the far end

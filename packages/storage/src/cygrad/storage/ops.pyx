@@ -1,6 +1,6 @@
 # Hand-written operations over Metas: everything that is not pointwise and not a view. One noun an include:
 #   ops_copy copies, casts and fills; ops_create new tensors; ops_reduce reductions; ops_along softmax; ops_scan running
-#   sums; ops_linalg products on BLAS; ops_conv convolutions; ops_norm layer normalisation; ops_pool pooling and patches; ops_index (slices), ops_lookup (single elements), ops_advanced (several indices)
+#   sums; ops_linalg products on BLAS; ops_recurrent recurrent layers; ops_attention attention; ops_conv convolutions; ops_norm layer normalisation; ops_pool pooling and patches; ops_index (slices), ops_lookup (single elements), ops_advanced (several indices)
 #   and their engine ops_pick reading and writing through indices; ops_mask what depends on masks; ops_walk elements in
 #   their order; ops_shape copies in another arrangement;
 #   ops_sort sorting, selection, search; ops_generator PyTorch's generator, ops_random numbers from it.
@@ -19,13 +19,14 @@ from cygrad.storage.core cimport (
     COMPLEX128, COMPUTED, N_DTYPES, CONTIGUOUS, GRAIN, ITEMSIZE, MAXDIM, MAXOPS, NOGIL, Iter, Loop, Meta, Storage,
     broadcast_shapes, complex_of, default_dtype, dtype_object, has_internal_overlap, is_complex, is_float, is_integral,
     is_unsigned, real_of, iter_build, iter_run_gil, may_share_memory, meta_clear, meta_contig, meta_dense_like, storage_new,
-    meta_joint, meta_like, meta_same_shape, meta_storage, meta_strided, num_threads, promote, shape_tuple, stride_tuple,
+    block_alloc, block_free, meta_joint, meta_like, meta_same_shape, meta_storage, meta_strided, num_threads, promote, shape_tuple, stride_tuple,
     view_expand, view_narrow, view_parts, view_select, view_unsqueeze, view_view, view_whole, wrap_dim)
 from cygrad.storage.dispatch cimport hand_kernel
 
 include "abi.pxi"
 include "_reduce.pxi"
 include "_sort.pxi"
+include "_recurrent.pxi"
 
 check_storage_abi("cygrad.storage.ops")
 
@@ -81,11 +82,13 @@ include "ops_copy.pxi"
 include "ops_create.pxi"
 include "ops_reduce.pxi"
 include "ops_linalg.pxi"
+include "ops_recurrent.pxi"
 include "ops_along.pxi"
 include "ops_conv.pxi"
 include "ops_slide.pxi"
 include "ops_batch_norm.pxi"
 include "ops_norm.pxi"
+include "ops_attention.pxi"
 include "ops_pool.pxi"
 include "ops_scan.pxi"
 include "ops_complex.pxi"

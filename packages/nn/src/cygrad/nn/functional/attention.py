@@ -8,7 +8,7 @@ from typing import Any
 import cygrad
 from cygrad import Tensor
 from cygrad.autograd import Function
-from cygrad.autograd._core import entitled
+from cygrad.autograd._core import all_plain, attention, attention_backward, entitled
 from cygrad.autograd.autocasting import autocasts
 from cygrad.nn.functional.checks import HALVES, allow_tensors, halves_in_float32, require_tensor
 from cygrad.nn.functional.dropouts import dropout
@@ -35,7 +35,7 @@ def scaled_dot_product_attention(
 
     Vaswani et al., "Attention is all you need" (2017). Without dropout, blocks of queries are worked through one after
     the other, forwards and backwards, so memory grows with the sequences' length and not its square (Rabe and Staats,
-    "Self-attention does not need O(n^2) memory", 2021).
+    "Self-attention does not need O(n^2) memory", 2021; Dao et al., "FlashAttention", 2022).
 
     Parameters
     ----------
@@ -74,12 +74,14 @@ def scaled_dot_product_attention(
     if enable_gqa:
         key, value = _repeated(query, key, value)
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None and query.shape[-1] else 1.0 if scale is None else scale
-    if dropout_p == 0 and query.shape[-2] > BLOCK:
+    in_one_piece = dropout_p == 0 and _in_one_piece(query, key, value, attn_mask)
+    if in_one_piece or (dropout_p == 0 and query.shape[-2] > BLOCK):
         lead = cygrad.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])
         if attn_mask is not None:
             lead = cygrad.broadcast_shapes(lead, attn_mask.shape[:-2])
-        query, key, value = (x.expand(*lead, *x.shape[-2:]) for x in (query, key, value))
-        return entitled(_Blocks.apply(query, key, value, attn_mask, is_causal, scale), _TITLE)
+        query, key, value = (x if x.shape[:-2] == lead else x.expand(*lead, *x.shape[-2:]) for x in (query, key, value))
+        way = _Attention if in_one_piece else _Blocks
+        return entitled(way.apply(query, key, value, attn_mask, is_causal, scale), _TITLE)
     weights = _weights(query, key, attn_mask, 0 if is_causal else None, scale)
     return dropout(weights, dropout_p) @ value if dropout_p else entitled(weights @ value, _TITLE)
 
@@ -154,6 +156,43 @@ def _weights(query: Tensor, key: Tensor, mask: Tensor | None, first: int | None,
     return scores.masked_fill(blind, 0).softmax(-1).masked_fill(blind, 0)
 
 
+def _in_one_piece(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> bool:
+    """Whether the kernels of attention serve these."""
+    if mask is not None and (mask.requires_grad or not all_plain(mask)):
+        return False
+    floats = query.dtype in (cygrad.float32, cygrad.float64)
+    return floats and all_plain(query, key, value) and min(query.numel(), key.numel(), value.numel()) > 0
+
+
+class _Attention(Function):
+    """Attention by the kernels, which keep one number a query for the gradient.
+
+    A gradient that is itself differentiated, or belongs to vmap, is made of tensor operations.
+    """
+
+    generate_vmap_rule = True
+    _transposed = True
+
+    @staticmethod
+    def forward(
+        ctx: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool, scale: float
+    ) -> Tensor:
+        if mask is not None:
+            mask = mask if mask.dtype == cygrad.bool else mask.to(query.dtype)
+            mask = mask.expand(*query.shape[:-1], key.shape[-2])
+        result, top = attention(query, key, value, mask, causal, scale)
+        ctx.save_for_backward(query, key, value, mask, result, top)
+        ctx.options = causal, scale
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        *inputs, result, top = ctx.saved_tensors
+        if cygrad.is_grad_enabled() or not all_plain(grad, *inputs[:3]):
+            return *_block_gradients(grad, *inputs, *ctx.options, False), None, None
+        return *attention_backward(grad, *inputs, *ctx.options, result, top), None, None, None
+
+
 class _Blocks(Function):
     """Attention in blocks of queries; the weights of a block are computed anew for its gradient."""
 
@@ -173,24 +212,34 @@ class _Blocks(Function):
         return cygrad.cat(parts, -2)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple:
-        query, key, value, mask = ctx.saved_tensors
-        causal, scale = ctx.options
-        wants_mask = ctx.needs_input_grad[3]
-        queries, masks = [], []
-        keys, values = cygrad.zeros_like(key), cygrad.zeros_like(value)
-        for start in range(0, query.shape[-2], BLOCK):
-            rows, seen = _part(query, mask, causal, start)
-            weights = _weights(rows, key, seen, start if causal else None, scale)
-            g = grad.narrow(-2, start, rows.shape[-2])
-            values = values + weights.mT @ g
-            inner = g @ value.mT
-            scores = weights * (inner - (inner * weights).sum(-1, keepdim=True))
-            queries.append(scores @ key * scale)
-            keys = keys + scores.mT @ rows * scale
-            if wants_mask:
-                masks.append(scores)
-        return cygrad.cat(queries, -2), keys, values, _mask_gradient(mask, masks) if wants_mask else None, None, None
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        return *_block_gradients(grad, *ctx.saved_tensors, *ctx.options, ctx.needs_input_grad[3]), None, None
+
+
+def _block_gradients(
+    grad: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    causal: bool,
+    scale: float,
+    wants_mask: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    queries, masks = [], []
+    keys, values = cygrad.zeros_like(key), cygrad.zeros_like(value)
+    for start in range(0, query.shape[-2], BLOCK):
+        rows, seen = _part(query, mask, causal, start)
+        weights = _weights(rows, key, seen, start if causal else None, scale)
+        g = grad.narrow(-2, start, rows.shape[-2])
+        values = values + weights.mT @ g
+        inner = g @ value.mT
+        scores = weights * (inner - (inner * weights).sum(-1, keepdim=True))
+        queries.append(scores @ key * scale)
+        keys = keys + scores.mT @ rows * scale
+        if wants_mask:
+            masks.append(scores)
+    return cygrad.cat(queries, -2), keys, values, _mask_gradient(mask, masks) if wants_mask else None
 
 
 def _part(query: Tensor, mask: Tensor | None, causal: bool, start: int) -> tuple[Tensor, Tensor | None]:

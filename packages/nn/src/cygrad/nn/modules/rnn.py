@@ -14,6 +14,7 @@ from cygrad.autograd.autocasting import lowered
 from cygrad.nn import functional as F
 from cygrad.nn import init
 from cygrad.nn.modules.module import Module
+from cygrad.nn.modules.rnn_steps import Weights, run, step
 from cygrad.nn.modules.utils import _check_room
 from cygrad.nn.parameter import Parameter
 from cygrad.nn.utils.rnn import PackedSequence
@@ -23,76 +24,6 @@ __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "R
 GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
 _TITLES = {False: "StackBackward0", True: "CatBackward0"}  # of what joins the steps, or the directions
 State = Tensor | tuple[Tensor, Tensor]
-
-
-# ---- one step ----------------------------------------------------------------------------------------------------
-def _plain_step(mode: str, gates: Tensor, h: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
-    total = gates + F.linear(h, w, b)
-    return total.tanh() if mode == "RNN_TANH" else total.relu()
-
-
-def _lstm_step(
-    gates: Tensor, h: Tensor, c: Tensor, w: Tensor, b: Tensor | None, projection: Tensor | None
-) -> tuple[Tensor, Tensor]:
-    enter, keep, new, out = (gates + F.linear(h, w, b)).chunk(4, 1)
-    c = keep.sigmoid() * c + enter.sigmoid() * new.tanh()
-    h = out.sigmoid() * c.tanh()
-    return (h if projection is None else F.linear(h, projection)), c
-
-
-def _gru_step(gates: Tensor, h: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
-    reset, update, new = gates.chunk(3, 1)
-    old_reset, old_update, old_new = F.linear(h, w, b).chunk(3, 1)
-    candidate = (new + (reset + old_reset).sigmoid() * old_new).tanh()
-    return candidate + (update + old_update).sigmoid() * (h - candidate)
-
-
-def _step(mode: str, gates: Tensor, state: tuple[Tensor, ...], weights: _Weights) -> tuple[Tensor, ...]:
-    if mode == "LSTM":
-        return _lstm_step(gates, *state, weights.hh, weights.bias_hh, weights.hr)
-    if mode == "GRU":
-        return (_gru_step(gates, state[0], weights.hh, weights.bias_hh),)
-    return (_plain_step(mode, gates, state[0], weights.hh, weights.bias_hh),)
-
-
-class _Weights:
-    """The parameters of one direction of one layer."""
-
-    def __init__(self, owner: Module, suffix: str) -> None:
-        def named(name: str) -> Any:
-            return getattr(owner, f"{name}{suffix}", None)
-
-        self.ih, self.hh, self.hr = named("weight_ih"), named("weight_hh"), named("weight_hr")
-        self.bias_ih, self.bias_hh = named("bias_ih"), named("bias_hh")
-
-
-# ---- one direction of one layer ----------------------------------------------------------------------------------
-def _run(
-    mode: str, data: Tensor, counts: list[int], state: tuple[Tensor, ...], weights: _Weights, backwards: bool
-) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """Results of all steps, and the state of each sequence after its last.
-
-    `data` is packed: `counts` sequences have each step, those that have more first. The input's share of the gates is
-    computed for all steps at once.
-    """
-    gates = F.linear(data, weights.ih, weights.bias_ih).split(counts)
-    outputs: list[Tensor] = [data] * len(counts)
-    first, ended = state, []
-    count = counts[-1] if backwards else counts[0]
-    state = tuple(s[:count] for s in state) if count < state[0].shape[0] else state
-    for t in reversed(range(len(counts))) if backwards else range(len(counts)):
-        if counts[t] < count:  # some sequences have ended
-            ended.append(tuple(s[counts[t] :] for s in state))
-            state = tuple(s[: counts[t]] for s in state)
-        elif counts[t] > count:  # going backwards, some begin
-            state = tuple(cygrad.cat([s, f[count : counts[t]]]) for s, f in zip(state, first, strict=True))
-        count = counts[t]
-        state = _step(mode, gates[t], state, weights)
-        outputs[t] = state[0]
-    if ended:
-        parts = [state, *reversed(ended)]
-        state = tuple(cygrad.cat([part[i] for part in parts]) for i in range(len(state)))
-    return cygrad.cat(outputs), state
 
 
 class RNNBase(Module):
@@ -304,8 +235,8 @@ class RNNBase(Module):
             for direction in range(directions):
                 row = layer * directions + direction
                 start = tuple(s[row] for s in state)
-                weights = _Weights(self, suffixes[row])
-                output, end = _run(self.mode, data, counts, start, weights, direction == 1)
+                weights = Weights(self, suffixes[row])
+                output, end = run(self.mode, data, counts, start, weights, direction == 1)
                 outputs.append(output)
                 ends.append(end)
             data = outputs[0] if directions == 1 else cygrad.cat(outputs, 1)
@@ -500,8 +431,8 @@ class RNNCellBase(Module):
                     f"{name}: state {i} has shape {tuple(value.shape)}, wanted is {(x.shape[0], self.hidden_size)}"
                 )
         state = tuple(s if s.dim() == 2 else s.unsqueeze(0) for s in state)
-        weights = _Weights(self, "")
-        result = _step(self._mode, F.linear(x, weights.ih, weights.bias_ih), state, weights)
+        weights = Weights(self, "")
+        result = step(self._mode, F.linear(x, weights.ih, weights.bias_ih), state, weights)
         return result if input.dim() == 2 else tuple(r.squeeze(0) for r in result)
 
 

@@ -57,4 +57,13 @@ cdef enum:
     H_SCALE                # normalisation, of group batch_norm
     H_SCALE_SUMS
     H_SCALE_BACK
+    H_RECURRENT_PANEL      # recurrent layers: see _recurrent.pxi
+    H_RECURRENT_SCRATCH
+    H_RECURRENT_PACK
+    H_RECURRENT_FORWARD
+    H_RECURRENT_BACKWARD
+    H_WEIGH                # Weigh, WeighEnd, WeighBack, RowsInner of attention
+    H_WEIGH_END
+    H_WEIGH_BACK
+    H_ROWS_INNER
     N_HAND
