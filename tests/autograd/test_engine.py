@@ -582,6 +582,23 @@ def test_a_leaf_that_is_none_any_more_may_have_any_shape(torch, leaf):
     assert x.grad is None and x.shape == (3, 2)
 
 
+def test_a_wrong_gradient_is_refused_at_a_leaf_that_is_none_any_more(torch, leaf):
+    class Wrong(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, grad):
+            return torch.ones(5, 7, dtype=grad.dtype)
+
+    x = leaf(1.0, 2.0)
+    y = Wrong.apply(x)
+    x.requires_grad_(False)
+    with pytest.raises(RuntimeError, match="invalid gradient at index 0"):
+        y.sum().backward()
+
+
 def test_a_gradient_that_is_a_view_of_a_leaf(torch, leaf):
     """A sum hands the gradient that it was given on as a view of it: one of a leaf stays one."""
     x, w = leaf(1.0, 2.0), torch.tensor(3.0, dtype=torch.float64, requires_grad=True)

@@ -232,7 +232,7 @@ cdef Tensor fit(Node n, int k, object e, bint leaf, uint32_t nr, Tensor g):
             same = same and g.m.sizes[i] == sizes[i]
     if not same:
         if not expandable(sizes, nd, &g.m):
-            if leaf and not (<Tensor>e).flags & REQUIRES_GRAD:
+            if leaf and not (<Tensor>e).flags & REQUIRES_GRAD and n.op.id != OP_FUNCTION:
                 return g                     # a leaf no more, of another shape by now: only its hooks see this
             raise RuntimeError(
                 f"Function {node_name(n)} returned an invalid gradient at index {k} - got {list(shape_tuple(&g.m))} but expected "
