@@ -99,6 +99,8 @@ def halves_in_float32(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
+        if args and isinstance(args[0], Tensor) and args[0].dtype not in HALVES:
+            return function(*args, **kwargs)
         tensors = [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)]
         dtypes = {x.dtype for x in tensors if x.is_floating_point() or x.is_complex()}
         if len(dtypes) != 1 or not dtypes.issubset(HALVES) or _autocasts():

@@ -10,7 +10,14 @@ from cygrad.autograd._core import anywhere, row_call, whole_batch
 from cygrad.autograd.autocasting import autocasts
 from cygrad.autograd.strict_mode import is_strict_enabled, refuse
 from cygrad.nn.functional.activation import logsigmoid
-from cygrad.nn.functional.checks import allow_tensors, outside, reduced, reduction_of, require_tensor
+from cygrad.nn.functional.checks import (
+    allow_tensors,
+    halves_in_float32,
+    outside,
+    reduced,
+    reduction_of,
+    require_tensor,
+)
 
 __all__ = [
     "binary_cross_entropy",
@@ -191,6 +198,7 @@ def huber_loss(
 
 
 @autocasts("float32")
+@halves_in_float32
 def binary_cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -245,6 +253,7 @@ def binary_cross_entropy(
 
 
 @autocasts("float32")
+@halves_in_float32
 def binary_cross_entropy_with_logits(
     input: Tensor,
     target: Tensor,
