@@ -312,3 +312,14 @@ def test_windows_refuse():
         with pytest.raises(TypeError):
             wrong()
     assert windows.hann(3, requires_grad=True).requires_grad
+
+
+@pytest.mark.parametrize("call", [
+    lambda layout: cygrad.fft.fftfreq(4, layout=layout), lambda layout: cygrad.fft.rfftfreq(4, layout=layout),
+    lambda layout: cygrad.logspace(1, 2, 3, layout=layout), lambda layout: cygrad.scalar_tensor(3, layout=layout),
+    lambda layout: cygrad.tril_indices(3, 3, layout=layout), lambda layout: cygrad.triu_indices(3, 3, layout=layout),
+])
+def test_a_layout_that_is_none_is_refused(call):
+    assert cygrad.equal(call(cygrad.strided), call(None))
+    with pytest.raises(TypeError, match=r"'layout' must be torch\.strided, not list"):
+        call([1])

@@ -98,17 +98,18 @@ def logspace(start, end, steps: int, base: float = 10.0, *, out=None, dtype=None
     if int_arg(steps, "logspace", "steps") < 0:
         raise RuntimeError(f"logspace(): number of steps must be non-negative, got {steps}")
     wide = _dtypes["complex128" if dtype.is_complex else "float64"]
-    exponents = _core.linspace(start, end, steps, dtype=wide, device=device)
+    exponents = _core.linspace(start, end, steps, dtype=wide, layout=layout, device=device)
     y = _core.pow(base, exponents).to(dtype).requires_grad_(requires_grad)
     return y if out is None else _core.deliver(y, out)
 
 
-def indices(function: str, row, col, offset, dtype, below: bool) -> Tensor:
+def indices(function: str, row, col, offset, dtype, device, layout, below: bool) -> Tensor:
     """(2, n): rows and columns of the entries of a triangle, row by row."""
     row, col, offset = int_arg(row, function, "row"), int_arg(col, function, "col"), int_arg(offset, function, "offset")
     for name, n in (("row", row), ("col", col)):
         if n < 0:
             raise RuntimeError(f"{function}(): {name} must be non-negative, got {n}")
+    _core.empty(0, layout=layout, device=device)        # refuses what there is not
     distance = _core.arange(col) - _core.arange(row).unsqueeze(1)
     inside = distance <= offset if below else distance >= offset
     found = inside.nonzero().t().contiguous()
@@ -127,7 +128,7 @@ def tril_indices(row: int, col: int, offset: int = 0, *, dtype=None, device=None
     dtype : dtype, optional
         Default: int64.
     """
-    return indices("tril_indices", row, col, offset, dtype, True)
+    return indices("tril_indices", row, col, offset, dtype, device, layout, True)
 
 
 @composed("function")
@@ -142,14 +143,14 @@ def triu_indices(row: int, col: int, offset: int = 0, *, dtype=None, device=None
     dtype : dtype, optional
         Default: int64.
     """
-    return indices("triu_indices", row, col, offset, dtype, False)
+    return indices("triu_indices", row, col, offset, dtype, device, layout, False)
 
 
 @composed("function")
 def scalar_tensor(s, *, dtype=None, device=None, layout=None, requires_grad: bool = False) -> Tensor:
     """A number as a tensor without dimensions, of the default dtype unless another is given."""
     dtype = _core.get_default_dtype() if dtype is None else dtype
-    return _core.full((), s, dtype=dtype, device=device, requires_grad=requires_grad)
+    return _core.full((), s, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
 
 
 @composed("function")

@@ -47,7 +47,7 @@ def ifftshift(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     return shifted(input, dim, "fft_ifftshift", -1)
 
 
-def spaced(counts, n, d, name, dtype, device, requires_grad):
+def spaced(counts, n, d, name, dtype, layout, device, requires_grad):
     """Frequencies of `n` samples at distance `d`, in units of 1 / (n d) given by `counts`."""
     n = int_arg(n, name, "n")
     if n < 1:
@@ -55,7 +55,7 @@ def spaced(counts, n, d, name, dtype, device, requires_grad):
     kind = dtype_arg(dtype)
     if not (kind.is_floating_point or kind.is_complex):
         raise RuntimeError(f"{name} requires a floating point or complex dtype, got {kind}")
-    _core.empty(0, device=device)
+    _core.empty(0, layout=layout, device=device)
     y = (counts(n).to(dtypes["float64"]) / (n * d)).to(kind)
     return y.requires_grad_() if requires_grad else y
 
@@ -75,11 +75,11 @@ def fftfreq(n: int, d: float = 1.0, *, dtype: DType | None = None, layout=None, 
     def counts(n):
         return _core.cat([_core.arange((n + 1) // 2), _core.arange(-(n // 2), 0)])
 
-    return spaced(counts, n, d, "fft_fftfreq", dtype, device, requires_grad)
+    return spaced(counts, n, d, "fft_fftfreq", dtype, layout, device, requires_grad)
 
 
 @composed("fft out")
 def rfftfreq(n: int, d: float = 1.0, *, dtype: DType | None = None, layout=None, device: str | Device | None = None,
              requires_grad: bool = False) -> Tensor:
     """The frequencies of the elements that the transform of `n` real samples gives: those that are not negative."""
-    return spaced(lambda n: _core.arange(n // 2 + 1), n, d, "fft_rfftfreq", dtype, device, requires_grad)
+    return spaced(lambda n: _core.arange(n // 2 + 1), n, d, "fft_rfftfreq", dtype, layout, device, requires_grad)
