@@ -317,6 +317,7 @@ def test_windows_refuse():
 @pytest.mark.parametrize("call", [
     lambda layout: cygrad.fft.fftfreq(4, layout=layout), lambda layout: cygrad.fft.rfftfreq(4, layout=layout),
     lambda layout: cygrad.logspace(1, 2, 3, layout=layout), lambda layout: cygrad.scalar_tensor(3, layout=layout),
+    lambda layout: cygrad.hann_window(3, layout=layout), lambda layout: cygrad.kaiser_window(3, layout=layout),
     lambda layout: cygrad.tril_indices(3, 3, layout=layout), lambda layout: cygrad.triu_indices(3, 3, layout=layout),
 ])
 def test_a_layout_that_is_none_is_refused(call):

@@ -60,12 +60,12 @@ def closed_range(start=0, end=None, step=1, *, out=None, dtype=None, layout=None
                   "torch.arange, whose range is [start, end).", UserWarning, stacklevel=3)
     if kind.is_floating_point:
         count = int((end - start) / step + 1)
-        y = (_core.arange(count, dtype=_dtypes["float64"], device=device) * step + start).to(kind)
+        y = (_core.arange(count, dtype=_dtypes["float64"], layout=layout, device=device) * step + start).to(kind)
     else:
         start, end, step = int(start), int(end), int(step)
         if step == 0:
             raise RuntimeError(f"range(): the step is 0 as a number of {kind}")
-        y = (_core.arange((end - start) // step + 1, device=device) * step + start).to(kind)
+        y = (_core.arange((end - start) // step + 1, layout=layout, device=device) * step + start).to(kind)
     y = y.requires_grad_() if requires_grad else y
     return y if out is None else _core.deliver(y, out)
 

@@ -160,7 +160,7 @@ def empty_permuted(size, physical_layout, *, dtype=None, layout=None, device=Non
             raise RuntimeError(f"Dimension out of range (expected to be between 0 and {len(size) - 1}, but got {d})")
     if len(set(order)) < len(order):
         raise RuntimeError(f"Duplicate dim not allowed, got physical_layout={order}")
-    y = _core.empty([size[d] for d in order], dtype=dtype, device=device)
+    y = _core.empty([size[d] for d in order], dtype=dtype, layout=layout, device=device)
     y = y.permute([order.index(d) for d in range(len(size))])
     return y.requires_grad_() if requires_grad else y
 
