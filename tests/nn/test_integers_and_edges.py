@@ -293,6 +293,7 @@ def test_nothing_cannot_be_repeated():
     [
         (ValueError, "num_groups=0", lambda nn: nn.GroupNorm(0, 1)),
         (RuntimeError, "memory", lambda nn: nn.GRU(2, 2, 2**40)),
+        (TypeError, "_weight must be a Tensor, not list", lambda nn: nn.Embedding(0, 0, _weight=[1, 2])),
         (RuntimeError, "memory", lambda nn: nn.TransformerEncoder(nn.Linear(2, 2), 2**40)),
         (TypeError, "'root' must be Module, not list", lambda nn: cygrad.func.replace_all_batch_norm_modules_([1, 2])),
     ],

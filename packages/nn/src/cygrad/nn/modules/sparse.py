@@ -37,6 +37,8 @@ class _Table(Module):
         if weight is None:
             self.weight = Parameter(cygrad.empty(size, device=device, dtype=dtype), requires_grad=not freeze)
             self.reset_parameters()
+        elif not isinstance(weight, Tensor):
+            raise TypeError(f"{type(self).__name__}(): _weight must be a Tensor, not {type(weight).__name__}")
         elif tuple(weight.shape) != size:
             raise AssertionError(
                 f"Shape of weight does not match num_embeddings and embedding_dim: {tuple(weight.shape)}, not {size}"
