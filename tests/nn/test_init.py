@@ -74,6 +74,8 @@ def test_bad_input_changes_nothing(torch, init):
             bad()
     with pytest.raises(ValueError):
         init.dirac_(torch.zeros(3, 1, 1), groups=2)
+    with pytest.raises((ValueError, ZeroDivisionError)):     # the second is PyTorch's
+        init.dirac_(torch.zeros(3, 0, 1), groups=0)
     assert vector.tolist() == [0] * 3 and matrix.tolist() == [[0] * 3] * 3
 
 

@@ -142,6 +142,8 @@ def test_linear_cross_entropy_that_cannot_be(torch, nn):
         F.linear_cross_entropy(x, w, y, label_smoothing=0.1, options=nn.LinearCrossEntropyOptions())
     with pytest.raises(RuntimeError):
         nn.LinearCrossEntropyLoss(3, 4, weight=torch.ones(3))
+    with pytest.raises((TypeError, AttributeError)):     # the second is PyTorch's
+        nn.LinearCrossEntropyLoss(3, 2, weight=[1.0, 2.0])
     with pytest.raises(RuntimeError):
         nn.LinearCrossEntropyLoss(3, 4, label_smoothing=2.0)
 

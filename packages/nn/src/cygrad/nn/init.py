@@ -171,13 +171,13 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     Raises
     ------
     ValueError
-        If the number of dimensions is another, or `groups` does not divide the output channels.
+        If the number of dimensions is another, or `groups` is not positive or does not divide the output channels.
     """
     require_tensor("dirac_", "tensor", tensor)
     if tensor.dim() not in (3, 4, 5):
         raise ValueError(f"only tensors with 3, 4 or 5 dimensions are convolution weights, got {tensor.dim()}")
-    if tensor.size(0) % groups:
-        raise ValueError(f"groups must divide the {tensor.size(0)} output channels, got {groups}")
+    if groups < 1 or tensor.size(0) % groups:
+        raise ValueError(f"groups must be positive and divide the {tensor.size(0)} output channels, got {groups}")
     per_group = tensor.size(0) // groups
     middle = tuple(size // 2 for size in tensor.shape[2:])
     with cygrad.no_grad():

@@ -8,7 +8,7 @@ from typing import Any
 
 from cygrad import Tensor
 from cygrad.nn import functional as F
-from cygrad.nn.functional.checks import reduction_of
+from cygrad.nn.functional.checks import allow_tensors, reduction_of
 from cygrad.nn.modules.linear import Linear
 from cygrad.nn.modules.module import Module
 
@@ -482,6 +482,7 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         label_smoothing: float = 0.0,
         options: F.LinearCrossEntropyOptions | None = None,
     ) -> None:
+        allow_tensors("LinearCrossEntropyLoss", weight=weight)
         if weight is not None and tuple(weight.shape) != (num_classes,):
             raise RuntimeError(f"expected weight shape to be {(num_classes,)}, got {tuple(weight.shape)}")
         if not 0 <= label_smoothing <= 1:
