@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.cases import CASES, GROUPS, Case
 
 SAMPLE = 0.01      # seconds that a sample takes at least
+PAUSE = 0.03       # between turns: OpenMP's threads spin for a while after their work, on the other library's core
 
 
 def timed(run, n):
@@ -55,6 +56,7 @@ class Worker:
             [sys.executable, __file__, "--worker", library], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def ask(self, case, n):
+        time.sleep(PAUSE)
         self.child.stdin.write(json.dumps((astuple(case), n)) + "\n")
         self.child.stdin.flush()
         answer = self.child.stdout.readline()
