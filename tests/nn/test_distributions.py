@@ -453,6 +453,33 @@ def test_bad_input(torch, call, words):
             call(lib.distributions, lib)
 
 
+def test_what_a_kind_lacks_is_refused_as_by_pytorch(torch):
+    """Base classes, and kinds without a formula, raise PyTorch's type, in words that name the kind."""
+    calls = (
+        lambda d, t: d.transform_to(d.constraints.Constraint()),
+        lambda d, t: d.constraints.Constraint().check(t(1.0)),
+        *(lambda d, t, name=name: getattr(d.Distribution(validate_args=False), name)
+          for name in ("support", "mean", "mode", "variance")),
+        *(lambda d, t, name=name: getattr(d.Distribution(validate_args=False), name)()
+          for name in ("rsample", "entropy", "enumerate_support")),
+        *(lambda d, t, name=name: getattr(d.Distribution(validate_args=False), name)(t(1.0))
+          for name in ("log_prob", "cdf", "icdf")),
+        lambda d, t: d.Binomial(t([1, 2]), t([0.5, 0.5])).entropy(),
+        lambda d, t: d.Binomial(t([1, 2]), t([0.5, 0.5])).enumerate_support(),
+        lambda d, t: d.Multinomial(t([1, 2]), t([0.5, 0.5])),
+        lambda d, t: d.Poisson(t(1.0)).rsample(),
+        lambda d, t: d.Categorical(t([0.5, 0.5])).cdf(t(1.0)),
+        lambda d, t: d.kl_divergence(d.Binomial(2, t(0.5)), d.Binomial(3, t(0.5))),
+        lambda d, t: d.Transform()(t(1.0)), lambda d, t: d.Transform().inv(t(1.0)),
+        lambda d, t: d.Transform().log_abs_det_jacobian(t(1.0), t(1.0)), lambda d, t: d.Transform().sign,
+    )
+    for call in calls:
+        with pytest.raises(NotImplementedError):
+            call(oracle.distributions, oracle.tensor)
+        with pytest.raises(NotImplementedError, match=r"\w"):
+            call(torch.distributions, torch.tensor)
+
+
 def test_nothing_is_checked_where_that_is_said(torch):
     d = torch.distributions
     assert d.Normal(0.0, -1.0, validate_args=False).scale == -1

@@ -54,7 +54,7 @@ class Constraint:
 
     def check(self, value: Tensor) -> Tensor:
         """Whether values lie inside; bool, of the shape that is left without their `event_dim` dimensions."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no check of values")
 
     def __repr__(self) -> str:
         numbers = ", ".join(f"{name}={value}" for name, value in vars(self).items())

@@ -389,21 +389,10 @@ class Categorical(Distribution):
         return self._enumerated(cygrad.arange(self._num_events), expand)
 
 
-class OneHotCategorical(Distribution):
-    """One of K classes, as a row with a 1 at its place; parameters as of `Categorical`."""
+class _OfClasses(Distribution):
+    """What is drawn by a `Categorical`, whose parameters are its own."""
 
-    arg_constraints: ClassVar[Regions] = Categorical.arg_constraints
-    support = constraints.one_hot
-    has_enumerate_support = True
-
-    def __init__(
-        self, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None
-    ) -> None:
-        self._categorical = Categorical(probs, logits, validate_args)
-        super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args)
-
-    def expand(self, batch_shape: Shape, _instance: Any = None) -> OneHotCategorical:
-        return super().expand(batch_shape)._with(_categorical=self._categorical.expand(batch_shape))
+    _categorical: Categorical
 
     @property
     def probs(self) -> Tensor:
@@ -419,6 +408,23 @@ class OneHotCategorical(Distribution):
     def param_shape(self) -> cygrad.Size:
         """Shape of the probabilities."""
         return self._categorical.param_shape
+
+
+class OneHotCategorical(_OfClasses):
+    """One of K classes, as a row with a 1 at its place; parameters as of `Categorical`."""
+
+    arg_constraints: ClassVar[Regions] = Categorical.arg_constraints
+    support = constraints.one_hot
+    has_enumerate_support = True
+
+    def __init__(
+        self, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None
+    ) -> None:
+        self._categorical = Categorical(probs, logits, validate_args)
+        super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args)
+
+    def expand(self, batch_shape: Shape, _instance: Any = None) -> OneHotCategorical:
+        return super().expand(batch_shape)._with(_categorical=self._categorical.expand(batch_shape))
 
     @property
     def mean(self) -> Tensor:
@@ -458,7 +464,7 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
         return self.sample(sample_shape) + (self.probs - self.probs.detach())
 
 
-class Multinomial(Distribution):
+class Multinomial(_OfClasses):
     """How often each of K classes comes up in `total_count` draws.
 
     Parameters
@@ -489,21 +495,6 @@ class Multinomial(Distribution):
     @constraints.dependent_property(is_discrete=True, event_dim=1)
     def support(self) -> Constraint:
         return constraints.multinomial(self.total_count)
-
-    @property
-    def probs(self) -> Tensor:
-        """Probabilities of the classes."""
-        return self._categorical.probs
-
-    @property
-    def logits(self) -> Tensor:
-        """Their logarithms."""
-        return self._categorical.logits
-
-    @property
-    def param_shape(self) -> cygrad.Size:
-        """Shape of the probabilities."""
-        return self._categorical.param_shape
 
     @property
     def mean(self) -> Tensor:

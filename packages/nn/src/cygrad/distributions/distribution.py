@@ -135,7 +135,7 @@ class Distribution:
     @property
     def support(self) -> Constraint:
         """The region of the values."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no support")
 
     @property
     def mean(self) -> Tensor:

@@ -100,14 +100,14 @@ class Transform:
         return self._pair[0]
 
     def _call(self, x: Tensor) -> Tensor:
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no _call")
 
     def _inverse(self, y: Tensor) -> Tensor:
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no inverse")
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         """Logarithm of how much the map stretches volumes at x, where its value is y."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no log_abs_det_jacobian")
 
     def forward_shape(self, shape: Sequence[int]) -> cygrad.Size:
         """Shape of y for a shape of x."""
