@@ -8,19 +8,30 @@
 #include <math.h>
 #include <stdint.h>
 
+/* How functions and tables are declared and what extended precision is; cuda/device_special.cuh says otherwise. */
+#ifndef SP_FN
+#define SP_FN static inline
+#define SP_TABLE static const
+#define SP_LONG(name) name##l
+typedef long double sp_long;
+/* lgamma writes a global sign, which threads would share */
+static inline double sp_lgamma(double x) { int sign; return lgamma_r(x, &sign); }
+static inline long double sp_lgammal(long double x) { int sign; return lgammal_r(x, &sign); }
+#endif
+
 #include "special_fits.h"
 
 #define SP_PI 3.14159265358979323846
 #define SP_PI_LONG 3.14159265358979323846264338327950288L
 #define SP_UNARY(name) \
-static inline float vm_##name##_f32(float x) { return (float)vm_##name##_f64((double)x); }
+SP_FN float vm_##name##_f32(float x) { return (float)vm_##name##_f64((double)x); }
 #define SP_BINARY(name) \
-static inline float vm_##name##_f32(float a, float b) { return (float)vm_##name##_f64((double)a, (double)b); }
+SP_FN float vm_##name##_f32(float a, float b) { return (float)vm_##name##_f64((double)a, (double)b); }
 
 /* == what libm has == */
 
 #define SP_LIBM(name, f) \
-static inline double vm_##name##_f64(double x) { return f(x); } \
+SP_FN double vm_##name##_f64(double x) { return f(x); } \
 SP_UNARY(name)
 SP_LIBM(exp2, exp2) SP_LIBM(log2, log2) SP_LIBM(log10, log10)
 SP_LIBM(asin, asin) SP_LIBM(acos, acos) SP_LIBM(atan, atan)
@@ -29,34 +40,33 @@ SP_LIBM(asinh, asinh) SP_LIBM(acosh, acosh) SP_LIBM(atanh, atanh)
 SP_LIBM(erfc, erfc)
 SP_LIBM(j0, j0) SP_LIBM(j1, j1) SP_LIBM(y0, y0) SP_LIBM(y1, y1)
 
-static inline double vm_atan2_f64(double a, double b) { return atan2(a, b); }
+SP_FN double vm_atan2_f64(double a, double b) { return atan2(a, b); }
 SP_BINARY(atan2)
-static inline double vm_hypot_f64(double a, double b) { return hypot(a, b); }
-static inline float vm_hypot_f32(float a, float b) {       /* the squares are exact in double */
+SP_FN double vm_hypot_f64(double a, double b) { return hypot(a, b); }
+SP_FN float vm_hypot_f32(float a, float b) {       /* the squares are exact in double */
     return isinf(a) || isinf(b) ? INFINITY : (float)sqrt((double)a * a + (double)b * b);
 }
-static inline double vm_nextafter_f64(double a, double b) { return nextafter(a, b); }
-static inline float vm_nextafter_f32(float a, float b) { return nextafterf(a, b); }
+SP_FN double vm_nextafter_f64(double a, double b) { return nextafter(a, b); }
+SP_FN float vm_nextafter_f32(float a, float b) { return nextafterf(a, b); }
 
-/* lgamma writes a global sign, which threads would share */
-static inline double vm_lgamma_f64(double x) { int sign; return lgamma_r(x, &sign); }
+SP_FN double vm_lgamma_f64(double x) { return sp_lgamma(x); }
 SP_UNARY(lgamma)
 
 /* The parts of x = m * 2**e, 0.5 <= |m| < 1; zeros, infinities and NaN are their own m, with e = 0. */
-static inline double vm_mantissa_f64(double x) { int e; return isfinite(x) ? frexp(x, &e) : x; }
-static inline double vm_exponent_f64(double x) { int e = 0; if (isfinite(x)) (void)frexp(x, &e); return (double)e; }
+SP_FN double vm_mantissa_f64(double x) { int e; return isfinite(x) ? frexp(x, &e) : x; }
+SP_FN double vm_exponent_f64(double x) { int e = 0; if (isfinite(x)) (void)frexp(x, &e); return (double)e; }
 SP_UNARY(mantissa) SP_UNARY(exponent)
 
 /* == integers == */
 
 /* Greatest common divisor by Euclid, of magnitudes; that of the least integer with itself or 0 wraps around to it. */
 #define SP_GCD(T, U, t) \
-static inline T vm_gcd_##t(T a, T b) { \
+SP_FN T vm_gcd_##t(T a, T b) { \
     U x = a < 0 ? (U)0 - (U)a : (U)a, y = b < 0 ? (U)0 - (U)b : (U)b, r; \
     while (y != 0) { r = x % y; x = y; y = r; } \
     return (T)x; \
 } \
-static inline T vm_lcm_##t(T a, T b) { \
+SP_FN T vm_lcm_##t(T a, T b) { \
     T g = vm_gcd_##t(a, b), y = g == 0 ? 0 : (T)((U)(a / g) * (U)b); \
     return y < 0 ? (T)((U)0 - (U)y) : y; \
 }
@@ -65,7 +75,7 @@ SP_GCD(int64_t, uint64_t, i64) SP_GCD(uint64_t, uint64_t, u64)
 
 /* == error function and its relatives == */
 
-static double sp_chebyshev(const double *c, int n, double t) {
+SP_FN double sp_chebyshev(const double *c, int n, double t) {
     double b0 = 0, b1 = 0, b2 = 0;
     int k;
     for (k = n - 1; k >= 0; k--) { b2 = b1; b1 = b0; b0 = 2 * t * b1 - b2 + c[k]; }
@@ -75,14 +85,14 @@ static double sp_chebyshev(const double *c, int n, double t) {
 
 /* exp(s * x * x) for s = 1 or -1, with the square's rounding error made good: it would cost up to 300 units of the last
    place */
-static double sp_exp_square(double x, double s) {
+SP_FN double sp_exp_square(double x, double s) {
     double h = x * x, l = fma(x, x, -h);
     return isinf(h) ? exp(s * h) : exp(s * h) * (1 + s * l);
 }
 
 /* exp(x**2) erfc(x): a Chebyshev series in (x - 4) / (x + 4) on the whole half line, the mapping of Schonfelder (Math.
    Comp. 32, 1978); on the other half by reflection, DLMF 7.4.2 */
-static double vm_erfcx_f64(double x) {
+SP_FN double vm_erfcx_f64(double x) {
     double a = fabs(x), y;
     if (isnan(x)) return x;
     y = isinf(a) ? 0.0 : SP_SUM(sp_erfcx, (a - 4) / (a + 4)) / (1 + 2 * a);
@@ -93,7 +103,7 @@ SP_UNARY(erfcx)
 
 /* The x with erfc(x) = q, 0 < q <= 1/2: a guess good to 1e-6, then Halley's method, which cubes the error: once, and
    twice far out, where the curve bends more. */
-static double sp_erfcinv(double q) {
+SP_FN double sp_erfcinv(double q) {
     double s = sqrt(-log(q)), x, d;
     int k;
     x = s < 3 ? SP_SUM(sp_tail_a, (s - 1.915) / 1.085) : s < 8 ? SP_SUM(sp_tail_b, (s - 5.5) / 2.5)
@@ -106,7 +116,7 @@ static double sp_erfcinv(double q) {
     return x;
 }
 
-static double vm_erfinv_f64(double x) {
+SP_FN double vm_erfinv_f64(double x) {
     double a = fabs(x), y, d;
     if (!(a < 1)) return a == 1 ? copysign(INFINITY, x) : NAN;
     if (a > 0.5) return copysign(sp_erfcinv(1 - a), x);
@@ -120,16 +130,16 @@ SP_UNARY(erfinv)
    good. */
 #define SP_ROOT_HALF 0.7071067811865476
 #define SP_ROOT_HALF_REST -4.833646656726457e-17
-static double vm_ndtr_f64(double x) {
+SP_FN double vm_ndtr_f64(double x) {
     double t = -x * SP_ROOT_HALF, rest = fma(-x, SP_ROOT_HALF, -t) - x * SP_ROOT_HALF_REST;
     double y = 0.5 * erfc(t);
     return isinf(x) || fabs(x) > 40 ? y : y - 0.5641895835477563 * exp(-t * t) * rest;
 }
-static double vm_log_ndtr_f64(double x) {
+SP_FN double vm_log_ndtr_f64(double x) {
     double t = -x * SP_ROOT_HALF;
     return x < -1 ? log(0.5 * vm_erfcx_f64(t)) - 0.5 * x * x : log1p(-vm_ndtr_f64(-x));
 }
-static double vm_ndtri_f64(double p) {
+SP_FN double vm_ndtri_f64(double p) {
     double q = p <= 0.5 ? p : 1 - p, y;
     if (!(p >= 0 && p <= 1)) return NAN;
     if (q == 0) return p == 0 ? -INFINITY : INFINITY;
@@ -141,13 +151,13 @@ SP_UNARY(ndtr) SP_UNARY(log_ndtr) SP_UNARY(ndtri)
 /* == gamma function: derivatives of its logarithm == */
 
 /* B(2j) / (2j)!, j = 1 ... 12 */
-static const double sp_bernoulli[] = {
+SP_TABLE double sp_bernoulli[] = {
     1.0 / 12, -1.0 / 720, 1.0 / 30240, -1.0 / 1209600, 1.0 / 47900160, -691.0 / 1307674368000.0, 1.0 / 74724249600.0,
     -3617.0 / 10670622842880000.0, 43867.0 / 5109094217170944000.0, -174611.0 / 802857662698291200000.0,
     77683.0 / 14101100039391805440000.0, -236364091.0 / 1693824136731743669452800000.0};
 
 /* sum over k >= 0 of (x + k)**-s for x > 0, s > 1: terms up to 10 + s and Euler-Maclaurin for the rest, DLMF 25.11.5 */
-static double sp_hurwitz(double s, double x) {
+SP_FN double sp_hurwitz(double s, double x) {
     double sum = 0, term, power, factor = s;
     int j;
     double far = 10 + s;
@@ -172,7 +182,7 @@ static double sp_hurwitz(double s, double x) {
 
 /* The Hurwitz zeta function; for negative x and whole s the negative terms are two sums of positive ones. At infinite
    arguments, and where s is so large that every term is 0, the value is PyTorch's, whose formula is 0 times infinity. */
-static double vm_zeta_f64(double s, double x) {
+SP_FN double vm_zeta_f64(double s, double x) {
     double f;
     if (s == 1) return INFINITY;
     if (s < 1) return NAN;
@@ -188,22 +198,22 @@ SP_BINARY(zeta)
 
 /* Digamma: a Chebyshev series over its root in [1, 2], which keeps its relative precision there; recurrence
    (DLMF 5.5.2) into that interval from (0, 10); the asymptotic series (5.11.2) above; reflection (5.5.4) below, in extended precision, since its parts cancel around the roots. */
-static long double sp_digamma_long(long double x) {
-    long double y = 0, z;
+SP_FN sp_long sp_digamma_long(sp_long x) {
+    sp_long y = 0, z;
     for (; x < 16; x += 1) y += 1 / x;
     z = 1 / (x * x);
     y += z * (1 / 12.0L - z * (1 / 120.0L - z * (1 / 252.0L - z * (1 / 240.0L - z * (1 / 132.0L - z * (691 / 32760.0L
          - z * (1 / 12.0L - z * (3617 / 8160.0L))))))));
-    return logl(x) - 0.5L / x - y;
+    return SP_LONG(log)(x) - 0.5L / x - y;
 }
-static double vm_digamma_f64(double x) {
+SP_FN double vm_digamma_f64(double x) {
     double y = 0, z, r;
     if (x == 0) return copysign(INFINITY, -x);
     if (x < 0) {
         r = x - floor(x);
         if (r == 0 || isinf(x)) return NAN;
-        return (double)(sp_digamma_long(1 - (long double)x)
-                        - (r == 0.5 ? 0 : SP_PI_LONG / tanl(SP_PI_LONG * (long double)(r > 0.5 ? r - 1 : r))));
+        return (double)(sp_digamma_long(1 - (sp_long)x)
+                        - (r == 0.5 ? 0 : SP_PI_LONG / SP_LONG(tan)(SP_PI_LONG * (sp_long)(r > 0.5 ? r - 1 : r))));
     }
     if (x < 10) {
         for (; x > 2; x -= 1) y += 1 / (x - 1);
@@ -221,13 +231,13 @@ SP_UNARY(digamma)
 /* The n-th derivative of digamma, DLMF 25.11.12. At the poles of the first one PyTorch gives what its reflection formula
    does in working precision, a huge number; so do we. */
 #define SP_POLE(T, f, pi, x) { T s_ = sin##f((T)pi * x); return (T)pi * (T)pi / (s_ * s_); }
-static double vm_polygamma_f64(double x, double n) {
+SP_FN double vm_polygamma_f64(double x, double n) {
     if (n == 0) return vm_digamma_f64(x);
     if (n == 1 && x < 0 && x == floor(x)) SP_POLE(double, , SP_PI, x)
     if (n == 1 && x > 1e18) return 1 / x;
     return (fmod(n, 2) == 0 ? -1 : 1) * tgamma(n + 1) * vm_zeta_f64(n + 1, x);
 }
-static inline float vm_polygamma_f32(float x, float n) {
+SP_FN float vm_polygamma_f32(float x, float n) {
     if (n == 1 && x < 0 && x == floorf(x)) SP_POLE(float, f, SP_PI, x)
     return (float)vm_polygamma_f64(x, n);
 }
@@ -238,89 +248,89 @@ static inline float vm_polygamma_f32(float x, float n) {
    would be seen. */
 
 /* log(1 + t) - t by the series of 2 atanh(s) with s = t / (2 + t), in which nothing cancels */
-static long double sp_log1p_minus(long double t) {
-    long double s = t / (2 + t), q = s * s, sum = 0;
+SP_FN sp_long sp_log1p_minus(sp_long t) {
+    sp_long s = t / (2 + t), q = s * s, sum = 0;
     int k;
-    if (t < -0.1L || t > 0.1L) return log1pl(t) - t;
+    if (t < -0.1L || t > 0.1L) return SP_LONG(log1p)(t) - t;
     for (k = 17; k >= 3; k -= 2) sum = q * sum + 1.0L / k;
     return 2 * s * q * sum - t * s;
 }
 
 /* x**a exp(-x) / gamma(a + 1). For large a by the distance from the peak, where a log(x) - x - lgamma(a + 1) would
    cancel. */
-static long double sp_gamma_weight(long double a, long double x) {
-    long double t = 1 / a, q = t * t, stirling;
+SP_FN sp_long sp_gamma_weight(sp_long a, sp_long x) {
+    sp_long t = 1 / a, q = t * t, stirling;
     int sign;
-    if (a < 20) return expl(a * logl(x) - x - lgammal_r(a + 1, &sign));
+    if (a < 20) return SP_LONG(exp)(a * SP_LONG(log)(x) - x - SP_LONG(sp_lgamma)(a + 1));
     stirling = t * (1 / 12.0L - q * (1 / 360.0L - q * (1 / 1260.0L - q * (1 / 1680.0L - q * (1 / 1188.0L - q * (691 / 360360.0L
                - q / 156)))))); /* DLMF 5.11.1 */
-    return expl(a * sp_log1p_minus((x - a) / a) - stirling) / sqrtl(2 * SP_PI_LONG * a);
+    return SP_LONG(exp)(a * sp_log1p_minus((x - a) / a) - stirling) / SP_LONG(sqrt)(2 * SP_PI_LONG * a);
 }
 
 /* The series DLMF 8.11.4 gives the lower one, Lentz's continued fraction (8.9.2) the upper one. */
-static long double sp_gamma_series(long double a, long double x) {
-    long double sum = 1, term = 1;
+SP_FN sp_long sp_gamma_series(sp_long a, sp_long x) {
+    sp_long sum = 1, term = 1;
     int k;
     for (k = 1; k < 200000 && term > 1e-19L * sum; k++) { term *= x / (a + k); sum += term; }
     return sum * sp_gamma_weight(a, x);
 }
-static long double sp_gamma_fraction(long double a, long double x) {
-    long double b = x + 1 - a, c = 1e300L, d = 1 / b, h = d, delta, n;
+SP_FN sp_long sp_gamma_fraction(sp_long a, sp_long x) {
+    sp_long b = x + 1 - a, c = 1e300L, d = 1 / b, h = d, delta, n;
     int k;
     for (k = 1; k < 200000; k++) {
         n = -k * (k - a);
         b += 2;
         d = n * d + b;
         c = b + n / c;
-        if (fabsl(d) < 1e-300L) d = 1e-300L;
-        if (fabsl(c) < 1e-300L) c = 1e-300L;
+        if (SP_LONG(fabs)(d) < 1e-300L) d = 1e-300L;
+        if (SP_LONG(fabs)(c) < 1e-300L) c = 1e-300L;
         d = 1 / d;
         delta = d * c;
         h *= delta;
-        if (fabsl(delta - 1) < 1e-18L) break;
+        if (SP_LONG(fabs)(delta - 1) < 1e-18L) break;
     }
     return h * a * sp_gamma_weight(a, x);
 }
 /* upper: 1 for the upper function, whose limits are those of the lower one from 1 */
-static double sp_incomplete(double a, double x, int upper) {
+SP_FN double sp_incomplete(double a, double x, int upper) {
     if (isnan(a) || isnan(x) || a < 0 || x < 0 || (a == 0 && x == 0) || (isinf(a) && isinf(x))) return NAN;
     if (a == 0 || isinf(x)) return upper ? 0 : 1;
     if (x == 0 || isinf(a)) return upper ? 1 : 0;
     if (x < a + 1) return (double)(upper ? 1 - sp_gamma_series(a, x) : sp_gamma_series(a, x));
     return (double)(upper ? sp_gamma_fraction(a, x) : 1 - sp_gamma_fraction(a, x));
 }
-static double vm_igamma_f64(double a, double x) { return sp_incomplete(a, x, 0); }
-static double vm_igammac_f64(double a, double x) { return sp_incomplete(a, x, 1); }
+SP_FN double vm_igamma_f64(double a, double x) { return sp_incomplete(a, x, 0); }
+SP_FN double vm_igammac_f64(double a, double x) { return sp_incomplete(a, x, 1); }
 SP_BINARY(igamma) SP_BINARY(igammac)
 
 /* == modified Bessel functions: a series on either side of 8 (I) or 2 (K), as Clenshaw (1962) has them == */
 
-static double vm_i0e_f64(double x) {
+SP_FN double vm_i0e_f64(double x) {
     double a = fabs(x);
     return a <= 8 ? SP_SUM(sp_i0_low, a / 4 - 1) : isinf(a) ? 0 : SP_SUM(sp_i0_high, 16 / a - 1) / sqrt(a);
 }
-static double vm_i1e_f64(double x) {
+SP_FN double vm_i1e_f64(double x) {
     double a = fabs(x);
     if (a <= 8) return x * SP_SUM(sp_i1_low, a / 4 - 1);
     return copysign(isinf(a) ? 0 : SP_SUM(sp_i1_high, 16 / a - 1) / sqrt(a), x);
 }
 /* NaN at infinity, where the product is infinite times 0, as PyTorch and NumPy have it */
-static double vm_i0_f64(double x) { double e = exp(fabs(x) / 2); return e * (e * vm_i0e_f64(x)); }
-static double vm_i1_f64(double x) { double e = exp(fabs(x) / 2); return e * (e * vm_i1e_f64(x)); }
+SP_FN double vm_i0_f64(double x) { double e = exp(fabs(x) / 2); return e * (e * vm_i0e_f64(x)); }
+SP_FN double vm_i1_f64(double x) { double e = exp(fabs(x) / 2); return e * (e * vm_i1e_f64(x)); }
 SP_UNARY(i0e) SP_UNARY(i1e) SP_UNARY(i0) SP_UNARY(i1)
 
-static double vm_k0e_f64(double x) {
+SP_FN double vm_k0e_f64(double x) {
     if (!(x > 0)) return x == 0 ? INFINITY : NAN;
     if (x <= 2) return exp(x) * (SP_SUM(sp_k0_low, x * x / 2 - 1) - log(x / 2) * vm_i0_f64(x));
     return isinf(x) ? 0 : SP_SUM(sp_k0_high, 4 / x - 1) / sqrt(x);
 }
-static double vm_k1e_f64(double x) {
+SP_FN double vm_k1e_f64(double x) {
     if (!(x > 0)) return x == 0 ? INFINITY : NAN;
     if (x <= 2) return exp(x) * (SP_SUM(sp_k1_low, x * x / 2 - 1) / x + log(x / 2) * vm_i1_f64(x));
     return isinf(x) ? 0 : SP_SUM(sp_k1_high, 4 / x - 1) / sqrt(x);
 }
-static double vm_k0_f64(double x) { return isinf(x) && x > 0 ? 0 : exp(-x) * vm_k0e_f64(x); }
-static double vm_k1_f64(double x) { return isinf(x) && x > 0 ? 0 : exp(-x) * vm_k1e_f64(x); }
+SP_FN double vm_k0_f64(double x) { return isinf(x) && x > 0 ? 0 : exp(-x) * vm_k0e_f64(x); }
+SP_FN double vm_k1_f64(double x) { return isinf(x) && x > 0 ? 0 : exp(-x) * vm_k1e_f64(x); }
 SP_UNARY(k0e) SP_UNARY(k1e) SP_UNARY(k0) SP_UNARY(k1)
 
 #endif

@@ -8,10 +8,12 @@
 #include <stdint.h>
 #include <string.h>
 
+#ifndef VM         /* cuda/device_math.cuh says otherwise */
 #if defined(__GNUC__) || defined(__clang__)
 #define VM static inline __attribute__((always_inline))    /* a loop with a call in it does not vectorise */
 #else
 #define VM static inline
+#endif
 #endif
 
 /* The build forbids the compiler to fuse on its own (-ffp-contract=off): it would fuse a vector body and a scalar tail
@@ -96,7 +98,7 @@ static const double vm_max_f64 = 1.797693134862315708e308;
 VM float vm_abs_f32(float x) { return fabsf(x); }
 VM double vm_abs_f64(double x) { return fabs(x); }
 
-#if defined(__SSE2__) && !defined(__SSE4_1__)
+#if defined(__SSE2__) && !defined(__SSE4_1__) && !defined(__CUDACC__)
 /* No rounding instruction: adding and taking off 2**(digits - 1) rounds to even; larger numbers are integers already. */
 #define VM_ROUND(T, t, f, BIG) \
 VM T vm_rint_##t(T x) { \

@@ -1,0 +1,2 @@
+// The rows of group "comparisons", printed by opgen/cuda.py.
+#include "cuda_comparisons_rows.h"

@@ -1,0 +1,86 @@
+// One source for nvcc and, with -DCYG_HOST, for a C++ compiler: there a launch is a loop over blocks, and a phase of a
+// kernel is a loop over the threads of a block. Invariant: kernels talk between threads only through shared memory and only
+// across CYG_SYNC, so both readings give the same numbers.
+//
+// A kernel is a struct of arguments with `enum { THREADS = ... }` and `operator()(Grid g) const`. Its body is made of phases:
+//
+//     CYG_SHARED(float, part, THREADS);
+//     CYG_EACH_THREAD(t) { part[t] = ...; }
+//     CYG_SYNC();
+//
+// What a thread keeps from one phase to the next is a CYG_LOCAL: on the device a register, on the host one of each thread.
+#ifndef CYGRAD_SHIM_CUH
+#define CYGRAD_SHIM_CUH
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+struct Grid {
+    int64_t block, blocks;
+};
+
+#ifdef CYG_HOST
+
+#define CYG_FN static inline
+#define CYG_IN inline
+#define CYG_BODY inline
+#define CYG_TABLE static const
+#define CYG_EACH_THREAD(t) for (int t = 0; t < THREADS; t++)
+#define CYG_SYNC() ((void)0)
+#define CYG_SHARED(T, name, count) static thread_local T name[count]
+#define CYG_LOCAL(T, name) T name##_of[THREADS]
+#define CYG_MY(name, t) name##_of[t]
+#define CYG_UNROLL
+#define CYG_UNROLL_4
+
+extern "C" {                             // runtime.h; before and after each launch, where a runtime is linked in
+__attribute__((weak)) void cyg_host_enter(void);
+__attribute__((weak)) void cyg_host_leave(void);
+}
+
+template <class K> static int cyg_launch(const K& k, int64_t blocks, void* stream) {
+    (void)stream;
+    if (blocks <= 0) return 0;
+    if (cyg_host_enter) cyg_host_enter();
+    for (int64_t b = 0; b < blocks; b++) k(Grid{b, blocks});
+    if (cyg_host_leave) cyg_host_leave();
+    return 0;
+}
+
+#else
+
+#include <cuda_runtime.h>
+
+#define CYG_FN static __host__ __device__ __forceinline__
+#define CYG_IN __host__ __device__ __forceinline__
+#define CYG_BODY __device__ __forceinline__
+#define CYG_TABLE static __device__ const
+#define CYG_EACH_THREAD(t) if (const int t = threadIdx.x; true)
+#define CYG_SYNC() __syncthreads()
+#define CYG_SHARED(T, name, count) __shared__ T name[count]
+#define CYG_LOCAL(T, name) T name##_of
+#define CYG_MY(name, t) name##_of
+#define CYG_UNROLL _Pragma("unroll")
+#define CYG_UNROLL_4 _Pragma("unroll 4")
+
+template <class K> __global__ void __launch_bounds__(K::THREADS) cyg_kernel(const __grid_constant__ K k) {
+    k(Grid{blockIdx.x, gridDim.x});
+}
+
+template <class K> static int cyg_launch(const K& k, int64_t blocks, void* stream) {
+    if (blocks <= 0) return 0;
+    cyg_kernel<K><<<(unsigned)blocks, K::THREADS, 0, (cudaStream_t)stream>>>(k);
+    return (int)cudaGetLastError();
+}
+
+#endif
+
+enum { CYG_NO_KERNEL = -1, CYG_TOO_MANY_DIMS = -2 };
+enum : int64_t { CYG_MAX_BLOCKS = 1 << 30 };
+
+template <class T> CYG_FN T cyg_min(T a, T b) { return b < a ? b : a; }
+template <class T> CYG_FN T cyg_max(T a, T b) { return a < b ? b : a; }
+CYG_FN int64_t cyg_parts(int64_t n, int64_t per) { return (n + per - 1) / per; }
+
+#endif

@@ -1,0 +1,2 @@
+// The rows of group "special", printed by opgen/cuda.py.
+#include "cuda_special_rows.h"
