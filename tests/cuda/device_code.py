@@ -38,12 +38,12 @@ def library():
     opgen.write_cuda(folder)
     includes = (folder, STORAGE / "cuda", STORAGE / "kernels")
     flags = ["-std=c++17", "-O0", "-DCYG_HOST", "-fPIC", "-w", *(f"-I{p}" for p in includes)]
-    headers = b"".join(p.read_bytes() for root in includes[1:] for p in sorted(root.glob("*h")))
 
     def compiled(path):
         """The object of a source; one that is there from an earlier run is of the same text, by its name."""
-        printed = folder / f"cuda_{path.stem}.h"
-        text = headers + path.read_bytes() + (printed.read_bytes() if printed.exists() else b"")
+        rule = subprocess.run([COMPILER, *flags, "-MM", "-x", "c++", path], check=True, capture_output=True, text=True)
+        read = rule.stdout.replace("\\\n", " ").split()[1:]
+        text = b"".join(Path(p).read_bytes() for p in read)
         made = folder / f"{path.stem}-{hashlib.sha256(text).hexdigest()[:16]}.o"
         if not made.exists():
             for old in folder.glob(f"{path.stem}-*.o"):
@@ -88,7 +88,7 @@ def call(name, *arguments):
             return ctypes.c_void_p(a.ctypes.data)
         if isinstance(a, float):
             return ctypes.c_double(a)
-        return ctypes.byref(a) if isinstance(a, Iter) else ctypes.c_int64(a) if isinstance(a, int) else a
+        return ctypes.byref(a) if isinstance(a, ctypes.Structure) else ctypes.c_int64(a) if isinstance(a, int) else a
 
     error = getattr(library(), name)(*map(convert, arguments), None)
     assert error == 0, f"{name} returned {error}"

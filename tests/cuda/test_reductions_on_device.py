@@ -112,3 +112,80 @@ def test_strided_and_transposed():
             y = np.zeros([n for d, n in enumerate(view.shape) if d not in axes], np.float32)
             reduce("sum", view, axes, CODES["float32"], y)
             np.testing.assert_allclose(y, view.sum(axes, dtype=np.float64), rtol=1e-6)
+
+
+class Lines(ctypes.Structure):
+    _fields_ = [("y", ctypes.c_void_p), ("x", ctypes.c_void_p), ("d", ctypes.c_void_p), ("w", ctypes.c_void_p),
+                ("b", ctypes.c_void_p), ("lines", ctypes.c_int64), ("count", ctypes.c_int64), ("st", ctypes.c_int64 * 3),
+                ("ndim", ctypes.c_int), ("size", ctypes.c_int64 * 64), ("step", (ctypes.c_int64 * 3) * 64),
+                ("attr", ctypes.c_double)]  # fmt: skip
+
+
+LINES = ("softmax", "log_softmax", "softmax_backward", "log_softmax_backward", "layer_norm", "layer_norm_input")
+
+
+def run_lines(kind, dim, y, x, d=None, w=None, b=None, attr=0.0):
+    """`y` from `x` along `dim`; all arrays have y's shape, w and b that of a line."""
+    operands = [y, x, x if d is None else d]
+    plan = Lines(lines=y.size // y.shape[dim], count=y.shape[dim], attr=attr)
+    for name, a in {"y": y, "x": x, "d": d, "w": w, "b": b}.items():
+        setattr(plan, name, None if a is None else a.ctypes.data)
+    for k, a in enumerate(operands):
+        plan.st[k] = a.strides[dim]
+    for axis in reversed([axis for axis in range(y.ndim) if axis != dim % y.ndim]):
+        plan.size[plan.ndim] = y.shape[axis]
+        for k, a in enumerate(operands):
+            plan.step[plan.ndim][k] = a.strides[axis]
+        plan.ndim += 1
+    call("cyg_lines", LINES.index(kind), CODES[x.dtype.name], plan)
+
+
+LINE_SHAPES = [((1,), 0), ((7,), 0), ((5, 33), 1), ((5, 33), 0), ((3, 1024), 1), ((2, 3000), 1), ((2, 4099), 1), ((9000, 2), 0),
+               ((70, 64), 0), ((3, 40, 50), 1), ((1000, 8), 1)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("shape", "dim"), LINE_SHAPES)
+@pytest.mark.parametrize("dtype", ("float32", "float64"))
+def test_softmax_and_gradients(shape, dim, dtype):
+    rng = np.random.default_rng(4)
+    x, g = (rng.standard_normal(shape).astype(dtype) * 3 for _ in range(2))
+    tol = {"rtol": 1e-5, "atol": 1e-5} if dtype == "float32" else {"rtol": 1e-11, "atol": 1e-12}
+    e = np.exp(x.astype(float) - x.max(dim, keepdims=True))
+    soft = e / e.sum(dim, keepdims=True)
+    y = np.zeros(shape, dtype)
+    run_lines("softmax", dim, y, x)
+    np.testing.assert_allclose(y, soft, **tol)
+    run_lines("log_softmax", dim, y, x)
+    np.testing.assert_allclose(y, np.log(soft), **tol)
+    run_lines("softmax_backward", dim, y, g, soft.astype(dtype))
+    np.testing.assert_allclose(y, soft * (g - (g * soft).sum(dim, keepdims=True)), **tol)
+    run_lines("log_softmax_backward", dim, y, g, np.log(soft).astype(dtype))
+    np.testing.assert_allclose(y, g - soft * g.sum(dim, keepdims=True), rtol=tol["rtol"], atol=tol["atol"] * 30)
+
+
+@pytest.mark.parametrize(("rows", "n"), [(5, 3), (4, 64), (3, 1000), (7, 4097), (300, 16)])
+@pytest.mark.parametrize("dtype", ("float32", "float64"))
+def test_layer_norm_and_gradient(rows, n, dtype):
+    rng = np.random.default_rng(5)
+    x, d = (rng.standard_normal((rows, n)).astype(dtype) for _ in range(2))
+    x += dtype == "float64" and 1000
+    w, b = (rng.standard_normal(n).astype(dtype) for _ in range(2))
+    wide = x.astype(float)
+    scale = 1 / np.sqrt(wide.var(1, keepdims=True) + 1e-5)
+    h = (wide - wide.mean(1, keepdims=True)) * scale
+    tol = {"rtol": 1e-4, "atol": 1e-4} if dtype == "float32" else {"rtol": 1e-9, "atol": 1e-9}
+    y = np.zeros_like(x)
+    run_lines("layer_norm", 1, y, x, w=w, b=b, attr=1e-5)
+    np.testing.assert_allclose(y, h * w + b, **tol)
+    run_lines("layer_norm_input", 1, y, x, d, w=w, attr=1e-5)
+    dw = d.astype(float) * w
+    want = scale * (dw - dw.mean(1, keepdims=True) - h * (dw * h).mean(1, keepdims=True))
+    np.testing.assert_allclose(y, want, **tol)
+
+
+def test_softmax_of_infinities():
+    x = np.array([[-np.inf, 1.0, 2.0], [-np.inf] * 3, [np.inf, 0.0, 1.0], [np.nan, 0.0, 1.0]])
+    y = np.zeros_like(x)
+    run_lines("softmax", 1, y, x)
+    np.testing.assert_allclose(y[0], [0, 1 / (1 + np.e), np.e / (1 + np.e)])
+    assert np.isnan(y[1:]).sum() == 3 + 1 + 3 or np.isnan(y[1:]).all()

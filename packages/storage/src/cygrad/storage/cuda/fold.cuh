@@ -3,6 +3,7 @@
 //
 // An operation is a struct with
 //     typedef Acc                       plain data
+//     enum { LIGHT }                    whether it is quick enough that memory is what is waited for
 //     Acc none() const                  of no elements
 //     void add(Acc&, Value, int64_t i)  element i of the output
 //     void join(Acc&, const Acc&)       with what lies behind
@@ -30,6 +31,8 @@ enum { FOLD_THREADS = 256, FOLD_BLOCKS = 1024 };       // blocks that keep any c
 
 template <class Op, class T> struct FoldKernel {
     enum { THREADS = FOLD_THREADS, V = 16 / sizeof(T) < 8 ? 16 / sizeof(T) : 8 };
+    // Worth packs of 16 bytes: the types that are often summed.
+    enum { PACKED = Op::LIGHT && (sizeof(T) >= 4 || sizeof(ValueOf<T>) > sizeof(T)) };
     typedef typename Op::Acc Acc;
     Op op;
     const char* x;
@@ -48,16 +51,16 @@ template <class Op, class T> struct FoldKernel {
     CYG_IN int lane_of(int t) const { return cut.across ? t >> cut.log_outputs : t & (cut.lanes - 1); }
     CYG_IN void fold(Acc& a, const char* p, int64_t first, int64_t lane, int64_t end) const {
         const int64_t lanes = cut.lanes;
-        if (packed) {
+        if (PACKED && packed) {
             const Pack<T, V>* packs = (const Pack<T, V>*)p;
-            CYG_UNROLL_4
+            CYG_UNROLL_2
             for (int64_t k = first / V + lane; k < end / V; k += lanes) {
                 const Pack<T, V> pack = packs[k];
                 CYG_UNROLL
                 for (int j = 0; j < V; j++) op.add(a, Stored<T>::load(pack.x[j]), k * V + j);
             }
             for (int64_t i = end / V * V + lane; i < end; i += lanes) op.add(a, Stored<T>::load(((const T*)p)[i]), i);
-        } else if (reduced.ndim <= 1) {
+        } else if (Op::LIGHT && reduced.ndim <= 1) {
             CYG_UNROLL_4
             for (int64_t i = first + lane; i < end; i += lanes) op.add(a, Stored<T>::load(*(const T*)(p + i * step)), i);
         } else {
@@ -176,7 +179,7 @@ template <class Op, class T> static int run_fold(const Op& op, const CygFold& p,
     k.outputs = p.outputs, k.count = p.count;
     k.cut = cut_fold(p, K::V);
     k.step = p.reduced_ndim ? p.reduced_x[0] : 0;
-    k.packed = !k.cut.across && p.reduced_ndim == 1 && k.step == sizeof(T) && (uintptr_t)p.x % 16 == 0 && p.count >= K::V;
+    k.packed = K::PACKED && !k.cut.across && p.reduced_ndim == 1 && k.step == sizeof(T) && (uintptr_t)p.x % 16 == 0 && p.count >= K::V;
     k.kept.clear(), k.reduced.clear();
     for (int d = 0; d < p.kept_ndim; d++) {
         const int64_t steps[2] = {p.kept_x[d], p.kept_y[d]};

@@ -38,6 +38,24 @@ typedef struct {
 int64_t cyg_reduce_scratch(int what, int code, const CygFold* plan);
 int cyg_reduce(int what, int code, const CygFold* plan, void* scratch, void* stream);
 
+/* == whole lines along one dimension: results of the input's shape == */
+
+enum CygLinesOf {
+    CYG_LINES_SOFTMAX, CYG_LINES_LOG_SOFTMAX, CYG_LINES_SOFTMAX_BACKWARD, CYG_LINES_LOG_SOFTMAX_BACKWARD, CYG_LINES_LAYER_NORM,
+    CYG_LINES_LAYER_NORM_INPUT
+};
+typedef struct {
+    char* y;
+    const char *x, *d;         /* backward x is the gradient and d the result; of a normalisation d is the gradient */
+    const char *w, *b;         /* dense, along a line, or NULL */
+    int64_t lines, count;      /* count: elements of a line, at least 1 */
+    int64_t st[3];             /* byte strides along a line, of y, x, d */
+    int ndim;                  /* across lines, innermost first */
+    int64_t size[64], step[64][3];
+    double attr;               /* eps */
+} CygLines;
+int cyg_lines(int what, int code, const CygLines* lines, void* stream);
+
 #ifdef __cplusplus
 }
 #endif

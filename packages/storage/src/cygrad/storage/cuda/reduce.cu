@@ -9,6 +9,7 @@ template <> struct SumOf<float> { typedef float type; };
 template <> struct SumOf<double> { typedef double type; };
 
 template <class T> struct Sum {
+    enum { LIGHT = 1 };
     typedef typename SumOf<ValueOf<T>>::type Acc;
     bool mean;
     CYG_IN Acc none() const { return 0; }
@@ -20,6 +21,7 @@ template <class T> struct Sum {
 };
 
 template <class T> struct Product {          // of floats in double: a factor between others may be out of range
+    enum { LIGHT = 0 };
     typedef typename SumOf<ValueOf<T>>::type Sum_;
     struct Acc { double real; uint64_t whole; };
     enum { WHOLE = sizeof(Sum_) == 8 && Sum_(1) / 2 == 0 };
@@ -40,6 +42,7 @@ template <class V> CYG_FN bool is_nan(V x) { return x != x; }
 
 // The better of two by size, NaN before numbers and earlier before later; GREAT: the largest is looked for.
 template <class T, bool GREAT> struct Extreme {
+    enum { LIGHT = 0 };
     typedef ValueOf<T> V;
     struct Acc { V value; int64_t place; };
     CYG_IN Acc none() const { return Acc{0, -1}; }
@@ -60,6 +63,7 @@ template <class T, bool GREAT> struct Extreme {
 };
 
 template <class T, bool GREAT, bool ABSOLUTE> struct Bound {
+    enum { LIGHT = 1 };
     typedef ValueOf<T> Acc;
     Acc empty;                               // an element that any other one beats
     CYG_IN Acc none() const { return empty; }
@@ -75,6 +79,7 @@ template <class V> CYG_FN bool truth(V x) { return x != 0; }
 template <class P> CYG_FN bool truth(complex_t<P> x) { return x.re != 0 || x.im != 0; }
 
 template <class T, bool ALL> struct Truth {
+    enum { LIGHT = 0 };
     typedef int Acc;
     CYG_IN Acc none() const { return ALL; }
     CYG_IN void add(Acc& a, ValueOf<T> x, int64_t) const { a = ALL ? a & truth(x) : a | truth(x); }
@@ -86,6 +91,7 @@ template <class T, bool ALL> struct Truth {
 
 // Sums of what the first element leaves, and of its squares; joined as Chan, Golub and LeVeque (1979) do.
 template <class T> struct Variance {
+    enum { LIGHT = 1 };
     struct Acc { double n, base, sum, squares; };
     bool root;
     CYG_IN Acc none() const { return Acc{0, 0, 0, 0}; }
@@ -111,6 +117,7 @@ template <class T> struct Variance {
 
 // Three sums of squares, of numbers scaled so that none overflows or vanishes (Blue, 1978).
 template <class T> struct Euclid {
+    enum { LIGHT = 0 };
     struct Acc { double big, middle, small; };
     CYG_IN Acc none() const { return Acc{0, 0, 0}; }
     CYG_IN void add(Acc& a, ValueOf<T> value, int64_t) const {
@@ -129,6 +136,7 @@ template <class T> struct Euclid {
 };
 
 template <class T> struct Powers {
+    enum { LIGHT = 0 };
     typedef double Acc;
     double p;
     CYG_IN Acc none() const { return 0; }
@@ -143,6 +151,7 @@ template <class T> struct Powers {
 };
 
 template <class T> struct LogSumExp {
+    enum { LIGHT = 0 };
     typedef ValueOf<T> V;
     struct Acc { V top, sum; };
     CYG_IN Acc none() const { return Acc{(V)-INFINITY, 0}; }

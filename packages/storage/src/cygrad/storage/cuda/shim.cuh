@@ -8,7 +8,7 @@
 //     CYG_EACH_THREAD(t) { part[t] = ...; }
 //     CYG_SYNC();
 //
-// What a thread keeps from one phase to the next is a CYG_LOCAL: on the device a register, on the host one of each thread.
+// What a thread keeps from one phase to the next is a CYG_LOCAL or CYG_LOCAL_ARRAY: on the device a register, on the host one of each thread.
 #ifndef CYGRAD_SHIM_CUH
 #define CYGRAD_SHIM_CUH
 
@@ -30,8 +30,10 @@ struct Grid {
 #define CYG_SYNC() ((void)0)
 #define CYG_SHARED(T, name, count) static thread_local T name[count]
 #define CYG_LOCAL(T, name) T name##_of[THREADS]
+#define CYG_LOCAL_ARRAY(T, name, count) T name##_of[THREADS][count]
 #define CYG_MY(name, t) name##_of[t]
 #define CYG_UNROLL
+#define CYG_UNROLL_2
 #define CYG_UNROLL_4
 
 extern "C" {                             // runtime.h; before and after each launch, where a runtime is linked in
@@ -60,8 +62,10 @@ template <class K> static int cyg_launch(const K& k, int64_t blocks, void* strea
 #define CYG_SYNC() __syncthreads()
 #define CYG_SHARED(T, name, count) __shared__ T name[count]
 #define CYG_LOCAL(T, name) T name##_of
+#define CYG_LOCAL_ARRAY(T, name, count) T name##_of[count]
 #define CYG_MY(name, t) name##_of
 #define CYG_UNROLL _Pragma("unroll")
+#define CYG_UNROLL_2 _Pragma("unroll 2")
 #define CYG_UNROLL_4 _Pragma("unroll 4")
 
 template <class K> __global__ void __launch_bounds__(K::THREADS) cyg_kernel(const __grid_constant__ K k) {
