@@ -449,7 +449,7 @@ def assigned(p):
         part = p.side.space[name].detach()
         try:
             part = eval(f"part[{key}]", {"part": part})
-        except IndexError:
+        except (IndexError, RuntimeError):                # PyTorch refuses some inference tensors
             part = t
         value = p.mate(part)
     if p.chance(0.15):

@@ -213,7 +213,7 @@ cdef Tensor cumprod_backward(Tensor g, Tensor x, Tensor y, int64_t dim):
 
     No factor is divided by, so zeros need no care; the second part is a recurrence, r[i] = g[i] + x[i + 1] * r[i + 1].
     """
-    if y.m.numel == 0:
+    if y.m.numel < 2:
         return g
     return op_mul(conj_of(shifted(y, dim, 1)), op_recurrence(g, conj_of(as_code(x, g.m.dtype)), dim, True))
 
