@@ -9,7 +9,8 @@ cdef struct Lookup:
     int dim
     int split              # the dimension that is cut for threads
     Update f               # writes v into x
-    Gather read            # or, not NULL: reads x into v
+    Scatter write          # the same by indices, or NULL
+    Gather read            # in place of both, not NULL: reads x into v
 
 
 cdef void lookup_walk(Walk* w, const Lookup* l, int64_t first, int64_t end) noexcept nogil:
@@ -43,6 +44,8 @@ cdef bint lookup_part(const Lookup* l, int64_t first, int64_t end) noexcept nogi
         run = w.sizes[0] - c[0]
         if l.read != NULL:
             bad |= l.read(q[1], w.st[0][1], q[2], w.st[0][2], q[0], w.st[0][0], run, size, step)
+        elif l.write != NULL:
+            l.write(q[2], w.st[0][2], q[1], w.st[0][1], q[0], w.st[0][0], run, size, step)
         else:
             run = min(run, BLOCK)
             for i in range(run):
@@ -73,6 +76,7 @@ cdef bint lookup(Meta* x, int64_t dim, Meta* index, Meta* v, Update f, Gather re
     cdef int64_t n = 1, parts
     cdef int d
     l.x, l.v, l.index, l.dim, l.split, l.f, l.read = x, v, index, <int> dim, <int> dim, f, read
+    l.write = scatterer(f, x.dtype) if read == NULL else NULL
     if index.numel == 0:
         return False
     if index.ndim:

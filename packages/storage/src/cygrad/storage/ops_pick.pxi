@@ -3,6 +3,9 @@
 # Invariant: indices are checked before the first element is written, and once more when they are used (another thread
 # may have changed them since): no place ever lies outside x.
 
+cdef enum:
+    CHECKED = 16384        # indices that are checked in one run, from the last run to the first
+
 cdef struct Place:         # one index tensor
     Walk walk              # operand 0: its elements, int64, in the broadcast shape of all
     int64_t size           # of the dimension that it indexes
@@ -73,6 +76,17 @@ cdef int64_t first_outside_in(const Place* p, int64_t low, int64_t high, int64_t
     return -1
 
 
+cdef int64_t first_outside_from_end(const Place* p, int64_t low, int64_t high, int64_t at, int64_t end) noexcept nogil:
+    """The same, read block by block from the end: those in front are still in the cache when they are used next."""
+    cdef int64_t found = -1, start, k
+    while at < end:
+        start = max(at, end - CHECKED)
+        k = first_outside_in(p, low, high, start, end)
+        found = k if k >= 0 else found
+        end = start
+    return found
+
+
 cdef int64_t first_outside(const Place* p, int64_t low, int64_t high) noexcept:
     """Position of the first index outside [low, high), or -1."""
     cdef int64_t parts = num_threads() if p.walk.numel >= GRAIN else 1, n = p.walk.numel, i, k
@@ -81,9 +95,9 @@ cdef int64_t first_outside(const Place* p, int64_t low, int64_t high) noexcept:
         return first_outside_in(p, low, high, 0, n)
     with nogil:
         if parts == 1:
-            return first_outside_in(p, low, high, 0, n)
+            return first_outside_from_end(p, low, high, 0, n)
         for i in prange(parts, num_threads=<int> parts, schedule="static"):
-            k = first_outside_in(p, low, high, n * i // parts, n * (i + 1) // parts)
+            k = first_outside_from_end(p, low, high, n * i // parts, n * (i + 1) // parts)
             if k >= 0:
                 lower(&found, k)
     return found if found < n else -1

@@ -165,6 +165,38 @@ cdef Gather gatherer(int size) noexcept nogil:
     return <Gather> gather_words[sixteen]
 
 
+# The reverse: the element of x at i * xs + step * index i becomes element i of v, in order; what lies outside is left out.
+ctypedef void (*Scatter)(char* x, int64_t xs, const char* v, int64_t vs, const char* index, int64_t st, int64_t n,
+                         int64_t size, int64_t step) noexcept nogil
+
+
+cdef void scatter_words(char* x, int64_t xs, const word* v, int64_t vs, const char* index, int64_t st, int64_t n,
+                        int64_t size, int64_t step) noexcept nogil:
+    cdef int64_t i, k
+    for i in range(n):
+        k = (<const int64_t*> (index + i * st))[0]
+        if <uint64_t> k < <uint64_t> size:
+            (<word*> (x + i * xs + k * step))[0] = (<const word*> (<const char*> v + i * vs))[0]
+
+
+cdef Scatter scatterer(Update f, int code) noexcept nogil:
+    """The loop that does what f does, from indices instead of places; NULL if there is none."""
+    cdef int size = ITEMSIZE[code]
+    if f == <Update> hand_kernel(H_UPDATE, code):
+        return <Scatter> hand_kernel(H_SCATTER_ADD, code)
+    if f != mover(size):
+        return NULL
+    if size == 1:
+        return <Scatter> scatter_words[uint8_t]
+    if size == 2:
+        return <Scatter> scatter_words[uint16_t]
+    if size == 4:
+        return <Scatter> scatter_words[uint32_t]
+    if size == 8:
+        return <Scatter> scatter_words[uint64_t]
+    return <Scatter> scatter_words[sixteen]
+
+
 cdef Update mover(int size) noexcept nogil:
     """x = v for elements of this many bytes."""
     if size == 1:

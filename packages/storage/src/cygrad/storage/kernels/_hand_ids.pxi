@@ -36,6 +36,7 @@ cdef enum:
     H_MODULUS              # Loop: absolute values of complex numbers
     H_UPDATE               # + ADD, MUL, MIN, MAX of kernels/update.pxi; Update
     H_DIVIDE_COUNT = H_UPDATE + 4            # Loop: y /= a count, int64
+    H_SCATTER_ADD          # Scatter; real types
     H_MT_RENEW             # the state of the random generator; column float32, as the next two
     H_UNIT_FLOATS
     H_NORMAL_PAIRS

@@ -81,6 +81,24 @@ cdef void update_max(number* x, const int64_t* xo, int64_t xs, const number* v, 
     update[number](x, xo, xs, v, vo, vs, n, MAX)
 
 
+# A Scatter: the place of x at i * xs + step * index i takes in element i of v, in order. What lies outside is left out.
+cdef void scatter_add(number* x, int64_t xs, const number* v, int64_t vs, const char* index, int64_t st, int64_t n,
+                      int64_t size, int64_t step) noexcept nogil:
+    cdef int64_t i, k
+    cdef number* p
+    if st == sizeof(int64_t) and xs == 0 and vs == sizeof(number) and step == sizeof(number):
+        for i in range(n):
+            k = (<const int64_t*> index)[i]
+            if <uint64_t> k < <uint64_t> size:
+                x[k] = joined[number](x[k], v[i], ADD)
+        return
+    for i in range(n):
+        k = (<const int64_t*> (index + i * st))[0]
+        if <uint64_t> k < <uint64_t> size:
+            p = <number*> (<char*> x + i * xs + k * step)
+            p[0] = joined[number](p[0], (<const number*> (<const char*> v + i * vs))[0], ADD)
+
+
 # A Loop: y /= count, an int64; integers are rounded down. Nothing was added where the count is 0.
 cdef void divide_count(number** p, const int64_t* st, int64_t n, const double* attr) noexcept nogil:
     cdef int64_t i, k
@@ -140,6 +158,7 @@ cdef inline void register_number(number tag, int code, void** table) noexcept:
     table[(H_UPDATE + MUL) * N_DTYPES + code] = <void*> update_mul[number]
     table[(H_UPDATE + MIN) * N_DTYPES + code] = <void*> update_min[number]
     table[(H_UPDATE + MAX) * N_DTYPES + code] = <void*> update_max[number]
+    table[H_SCATTER_ADD * N_DTYPES + code] = <void*> scatter_add[number]
     if number is not bool_t:
         table[H_DIVIDE_COUNT * N_DTYPES + code] = <void*> divide_count[number]
 
