@@ -3,6 +3,7 @@
 Sessions install the four packages the way a user does, with pip and build isolation, into an environment of their own.
 """
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -168,6 +169,23 @@ def sanitize(session):
                 *(session.posargs or ["--seed", "-1"]), env=env)
     session.run("python", "tests/bad_input/bad_input.py", "--examples", "30", "--seed", "-1", env=env)
     session.run("pytest", "-q", "tests/ops", env=env)
+
+
+@nox.session
+def cuda_compile(session):
+    """Compile everything with nvcc, where it is; the module has to be importable on a machine without a driver."""
+    if shutil.which("nvcc") is None:
+        session.skip("nvcc is not on PATH")
+    session.install("./packages/storage", env={"CYGRAD_CUDA": "1", "CYGRAD_QUICK_BUILD": "1"})
+    code = "from cygrad.storage import cuda; assert cuda.extension() is not None, cuda.NOT_BUILT; print(cuda.why_not())"
+    session.run("python", "-c", code)
+
+
+@nox.session
+def cuda_host(session):
+    """Build with devices imitated on the processor, and run tests/cuda."""
+    session.install(*PATHS, "pytest", "hypothesis", env={"CYGRAD_CUDA": "host", "CYGRAD_QUICK_BUILD": "1"})
+    session.run("pytest", "tests/cuda", *session.posargs, env=PASSIVE)
 
 
 @nox.session

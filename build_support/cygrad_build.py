@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 
+import cygrad_cuda
 from setuptools import Extension
 from setuptools.command.build_ext import build_ext as _build_ext
 from setuptools.command.build_py import build_py as _build_py
@@ -165,6 +166,7 @@ class Package:
         modules = [
             Extension(".".join(p.relative_to(self.src).with_suffix("").parts), [p.as_posix()])
             for p in sorted(self.src.rglob("*.pyx"))
+            if p.stem != "_cuda" or cygrad_cuda.mode() != "0"
         ]
         for group in self.kernel_groups():
             folder = ".".join(group.parent.relative_to(self.src).parts)
@@ -315,6 +317,9 @@ class build_ext(_build_ext):
                 ext.libraries = ["m"]
             else:
                 ext.define_macros = macros
+            if ext.name == cygrad_cuda.MODULE:
+                source = Path(ext.sources[0]).parent
+                cygrad_cuda.complete(ext, source, Path(self.build_temp), self.rules.include_path(), JOBS)
             ext.include_dirs = self.rules.include_path()
             ext.extra_compile_args = [*options, *openmp, *(("-g1", *SANITIZE) if SANITIZE else ("-g0",))]
             ext.extra_link_args = [*openmp, *(SANITIZE or strip)]
@@ -396,7 +401,8 @@ class sdist(_sdist):
         super().make_release_tree(base_dir, files)
         store = Path(base_dir, "_siblings")
         store.mkdir(exist_ok=True)
-        shutil.copyfile(__file__, store / Path(__file__).name)
+        for rules in SHARED.glob("cygrad_*.py"):
+            shutil.copyfile(rules, store / rules.name)
         shutil.copyfile(_beside_or_root("VERSION"), store / "VERSION")
         license_file = Path(base_dir, "LICENSE")  # in the checkout a link, which would point nowhere from an archive
         license_file.unlink(missing_ok=True)

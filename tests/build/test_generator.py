@@ -78,6 +78,9 @@ def test_an_edit_changes_what_depends_on_it_only(tmp_path, before, what):
     row, key, new, changed = EDITS[what]
     for folder in (STORAGE / "opgen", STORAGE / "optable", STORAGE / "kernels", AUTOGRAD, Path("build_support")):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+    for path in (ROOT / STORAGE).glob("*.p*"):
+        shutil.copy(path, tmp_path / STORAGE)
+    shutil.copytree(ROOT / STORAGE / "cuda", tmp_path / STORAGE / "cuda", ignore=shutil.ignore_patterns("*.so"))
     edit(tmp_path / STORAGE / "optable", row, key, new)
     after = printed(tmp_path / "out", root=tmp_path)
     assert {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)} == changed

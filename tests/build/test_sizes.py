@@ -70,8 +70,8 @@ def test_the_product_is_small():
     forward mode, vmap, graph tools and strict mode by 6,000, layers, training and saving by 16,000: all
     of PyTorch's modules and their tools, its optimizers, loaders and file formats, pages of graphs, ONNX and the
     command line by 2,000, probability distributions by 2,500, kernels of their own for convolutions, sliding maxima and
-    batch normalisation by 1,000, for recurrent layers and attention by 1,000."""
-    assert sum(code_lines(p.read_text()) for p in [*sources(), *ROOT.glob("packages/*/src/**/*.pxi.in")]) < 60_500
+    batch normalisation by 1,000, for recurrent layers and attention by 1,000, CUDA by 6,000."""
+    assert sum(code_lines(p.read_text()) for p in [*sources(), *ROOT.glob("packages/*/src/**/*.pxi.in")]) < 66_500
 
 
 def test_comments_and_docstrings_are_free():

@@ -186,15 +186,16 @@ def test_devices_are_values():
         assert pickle.loads(pickle.dumps(d)) == copy.deepcopy(d) == d
 
 
-@pytest.mark.parametrize("args", [("cuda",), ("gpu:0",), ("",), ("cpu:x",), ("cpu:",), ("cpu:0", 0), ("cpu:-1",)])
+@pytest.mark.parametrize("args", [("gpu:0",), ("",), ("cpu:x",), ("cpu:",), ("cpu:0", 0), ("cpu:-1",)])
 def test_devices_that_do_not_exist_are_refused(args):
     with pytest.raises(RuntimeError):
         device(*args)
 
 
 def test_the_devices_that_exist_are_named():
-    with pytest.raises(RuntimeError, match="no device 'cuda' here; the devices are: 'cpu'"):
-        device("cuda")
+    with pytest.raises(RuntimeError, match="no device 'gpu' here; the devices are: 'cpu', 'cuda'"):
+        device("gpu")
+    assert (device("cuda:1").type, device("cuda:1").index) == ("cuda", 1)     # whether it is there is asked later
     with pytest.raises(TypeError, match="str"):
         device(1.5)
 

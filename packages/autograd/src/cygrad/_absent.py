@@ -8,7 +8,7 @@ NO_COMPILER = "there is no compiler: functions and modules run as they are, so t
 NO_SPARSE = "tensors are dense here; SciPy's sparse arrays take and give NumPy arrays, which share memory with tensors"
 NO_QUANTIZED = "there are no quantized tensors; int8 and uint8 are ordinary dtypes"
 ONE_PROCESS = "training runs in one process here; utils.data.DataLoader has worker processes"
-ONLY_CPU = "computations run on the CPU here; cuda.is_available() says so, and device('cpu') is the only device"
+ONLY_CPU = "devices are the CPU and those of CUDA, see cygrad.cuda"
 NO_SYMBOLS = "operations run at once, so there are neither graphs to rewrite nor symbolic sizes"
 NOT_HERE = "there is no such part here"
 
@@ -26,7 +26,7 @@ _REASONS = {
         "fake_quantize_per_channel_affine nn.quantized nn.quantizable nn.qat nn.intrinsic"
     ),
     ONE_PROCESS: "distributed nn.parallel nn.DataParallel futures fork wait",
-    ONLY_CPU: "mtia Stream Event cuda.Stream cuda.Event",
+    ONLY_CPU: "mtia Stream Event",
     NO_SYMBOLS: "fx SymInt SymFloat SymBool cond while_loop",
 }
 

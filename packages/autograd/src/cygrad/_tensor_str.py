@@ -153,7 +153,7 @@ def tensor_str(t):
 
 def _suffixes(t):
     """List what follows the values, in PyTorch's order."""
-    found = []
+    found = [f"device='{t.device}'"] if t.is_cuda else []
     sized_by_brackets = t.dim() == 1 if t.numel() == 0 else _options.edgeitems > 0
     if not sized_by_brackets:
         found.append(f"size={tuple(t.shape)}")

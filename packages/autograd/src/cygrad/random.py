@@ -2,6 +2,7 @@
 
 from contextlib import contextmanager
 
+from cygrad.storage import cuda
 from cygrad.storage.core import device, dtypes
 from cygrad.storage.ops import Generator as _Numbers
 from cygrad.storage.ops import use_generator as _use_generator
@@ -18,22 +19,22 @@ class Generator(_Numbers):
     Parameters
     ----------
     device : str or device
-        Where it draws: the CPU.
+        Where it draws. On a CUDA device numbers are Philox's: of the seed, and how many were drawn before.
     """
 
     # A state is a tensor of bytes here; storage, which knows no tensors, has plain bytes.
     __slots__ = ()
 
     def __new__(cls, device="cpu"):
-        return super().__new__(cls)
+        return super().__new__(cls, _code(device))
 
     def __init__(self, device="cpu"):
-        _check_device(device)
+        pass
 
     @property
     def device(self):
         """Where it draws."""
-        return device("cpu")
+        return device("cuda", self.device_code - 1) if self.device_code else device("cpu")
 
     def get_state(self):
         """The state: a uint8 tensor, in PyTorch's layout."""
@@ -57,22 +58,24 @@ class Generator(_Numbers):
 
     def clone_state(self):
         """A new generator in the same state."""
-        return Generator().set_state(self.get_state())
+        return Generator(self.device).set_state(self.get_state())
 
     def __reduce__(self):
-        return _rebuild, (self.initial_seed(), self.get_state())
+        return _rebuild, (self.initial_seed(), self.get_state(), str(self.device))
 
     def __deepcopy__(self, memo):
         return self.clone_state()
 
 
-def _check_device(where):
-    device(where)
+def _code(where):
+    """The number of a device; RuntimeError where there is none."""
+    where = device(where)
+    return 0 if where.type == "cpu" else cuda.code_of(where)
 
 
-def _rebuild(seed, state):
+def _rebuild(seed, state, where="cpu"):
     """An unpickled generator: the state holds the seed, too."""
-    return Generator().set_state(state)
+    return Generator(where).set_state(state)
 
 
 default_generator = Generator()

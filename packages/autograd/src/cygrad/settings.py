@@ -2,6 +2,7 @@
 
 import warnings
 
+from cygrad.storage import core as _core
 from cygrad.storage.core import device as _device
 from cygrad.storage.core import dtype as _dtype
 from cygrad.storage.core import dtypes as _dtypes
@@ -125,14 +126,19 @@ def is_warn_always_enabled() -> bool:
 
 
 def get_default_device() -> _device:
-    """The device on which tensors are made: the CPU."""
-    return _device("cpu")
+    """The device on which tensors are made that say nothing else."""
+    return _core.get_default_device()
 
 
-def set_default_device(device: str | _device | None) -> None:
-    """Tensors are made on the CPU; another device raises RuntimeError."""
-    if device is not None:
-        _device(device)
+def set_default_device(device: str | _device | int | None) -> None:
+    """Choose where tensors are made that say nothing else; None is the CPU.
+
+    Raises
+    ------
+    RuntimeError
+        There is no such device.
+    """
+    _core.set_default_device(device)
 
 
 def set_default_tensor_type(t) -> None:

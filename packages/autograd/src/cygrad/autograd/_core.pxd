@@ -48,7 +48,8 @@ cdef union Arg:                # of a call by the op table, converted; objects a
 
 cdef struct OpInfo:            # one per op, filled at import from the op table; lives as long as the process
     const char* name           # of the node, without the suffix
-    Loop* row                  # forward kernels by dtype, NULL when not pointwise
+    Loop* row                  # the CPU's forward kernels by dtype, NULL when not pointwise
+    int kernel                 # their id for run_pointwise, or -1
     Backward backward          # NULL: not differentiable
     Forward forward            # part of input k's tangent in the output's; NULL: found from backward
     Call call                  # of a row that is no loop and has public forms, else NULL
@@ -126,6 +127,7 @@ cdef class Node:
     cdef uint8_t released      # saved values were freed by a backward pass
     cdef uint8_t digit         # at the end of the name: which of PyTorch's overloads was called
     cdef uint8_t odtype, ondim # of output 0
+    cdef uint8_t odevice       # of all outputs
     cdef uint8_t title         # 0, or the place in node_titles of a name that is not the operation's
     cdef uint8_t dual          # some input has a tangent (HAS_DUALS: x.duals), or had one and this is why there is a node at all
     cdef int64_t* osizes       # -> oinl or a block that x owns

@@ -26,11 +26,11 @@ from libc.string cimport memcmp, memcpy, memset
 
 from cygrad.storage cimport dispatch, ops
 from cygrad.storage.core cimport (
-    BFLOAT16, BOOL, COMPLEX64, COMPLEX128, CONTIGUOUS, DENSE, FLOAT16, FLOAT32, FLOAT64, INLINE, INT8, INT16, INT32, INT64,
+    BFLOAT16, BOOL, COMPLEX64, COMPLEX128, CONTIGUOUS, DENSE, FLAT, FLOAT16, FLOAT32, FLOAT64, INLINE, INT8, INT16, INT32, INT64,
     ITEMSIZE, KIND, KIND_COMPLEX, KIND_FLOAT, KIND_INT, MAXDIM, N_DTYPES, NOGIL, UINT8, UINT16, UINT32, UINT64, Iter, Loop, Meta, Storage, block_alloc, block_free, broadcast_shapes,
-    default_dtype, dtype, dtype_code, dtype_object, has_internal_overlap, is_float, is_integral, is_unsigned, real_of, iter_build, iter_run, iter_run_gil, may_share_memory,
-    meta_alloc, meta_clear, meta_contig, meta_dense_like, meta_joint, meta_like, meta_same_shape, meta_storage, meta_strided, promote,
-    set_default, settle, shape_tuple, storage_borrow, storage_new, storage_origin, stride_tuple, view_as_strided, view_diagonal, view_expand,
+    default_dtype, device_code, device_object, dtype, dtype_code, dtype_object, has_internal_overlap, is_float, is_integral, is_unsigned, real_of, iter_build, iter_run, iter_run_gil, may_share_memory,
+    meta_alloc, meta_clear, meta_contig, meta_dense_like, meta_joint, meta_like, meta_place, meta_same_shape, meta_storage, meta_strided, promote,
+    set_default, settle, shape_tuple, storage_borrow, storage_new, storage_on, storage_origin, stride_tuple, view_as_strided, view_diagonal, view_expand,
     view_narrow, view_parts, view_permute, view_reshape, view_select, view_slice, view_squeeze, view_transpose, view_unfold,
     view_unsqueeze, view_view, view_whole, wrap_dim)
 from cygrad.storage.lapack cimport LAPACK_RESULTS, lapack_call

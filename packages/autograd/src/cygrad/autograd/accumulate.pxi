@@ -70,6 +70,7 @@ cdef Tensor laid_as(Tensor g, const Meta* like):
     if like.flags & DENSE:
         meta_dense_like(&y.m, like, g.m.dtype)
     else:
+        y.m.device = g.m.device
         meta_contig(&y.m, like.ndim, like.sizes, g.m.dtype)
     adopt(y, meta_storage(&y.m))
     ops.copy_into(&y.m, &g.m)
@@ -99,8 +100,11 @@ cdef Tensor added(Tensor have, Tensor g):
     ms[2] = &g.m
     seen = glimpse(have) if cyg_mode & (MODE_NAN | MODE_PROFILE) else None
     if have.m.numel:
-        iter_build(&it, ms, 3, have.m.ndim, have.m.sizes)
-        iter_run(&it, f, NULL)
+        if have.m.device == 0 and g.m.device == 0:
+            iter_build(&it, ms, 3, have.m.ndim, have.m.sizes)
+            iter_run(&it, f, NULL)
+        else:
+            ops.run_pointwise(OPS[OP_ADD].kernel, have.m.dtype, ms, 3, have.m.ndim, have.m.sizes, NULL)
     bump(have, OP_ADD)
     if seen is not None:
         observe(OP_ADD, have, (seen, g), began)

@@ -370,6 +370,8 @@ cdef int check_out(Tensor y, object out, bint exact) except -1:
     o = <Tensor>out
     if exact and o.m.dtype != y.m.dtype:
         raise RuntimeError(f"Expected out tensor to have dtype {dtype_object(y.m.dtype)}, but got {dtype_object(o.m.dtype)} instead")
+    if o.m.device != y.m.device:
+        raise RuntimeError(f"Expected out tensor to have device {device_object(y.m.device)}, but got {device_object(o.m.device)} instead")
     if shows_tangent(y) or shows_tangent(o):
         raise NotImplementedError("forward mode does not go through out=...: one of the arguments has a tangent")
     if recording() and (needs(y) or needs(o)):
@@ -434,7 +436,7 @@ cdef int resize(Tensor o, const Meta* like) except -1:
     cdef Storage s
     cdef int code = o.m.dtype
     check_size(o, like)
-    s = storage_new(like.numel * ITEMSIZE[code])
+    s = storage_on(o.m.device, like.numel * ITEMSIZE[code])
     tensor_strip(o)
     meta_dense_like(&o.m, like, code)          # in the result's layout, as PyTorch allocates it
     adopt(o, s)
@@ -443,20 +445,15 @@ cdef int resize(Tensor o, const Meta* like) except -1:
     return 0
 
 
-cdef int check_device(object device) except -1:
-    if device is not None:
-        Device(device)
-    return 0
-
-
-cdef bint check_new(object device, object requires_grad, int code, str name) except -1:
-    """Options of all new tensors, read before anything is made or drawn; returns whether a gradient is wanted."""
+cdef int check_new(object device, object requires_grad, int code, str name) except -1:
+    """Options of all new tensors, read before anything is made or drawn, as `finish_new` takes them: 1 if a gradient is wanted, and
+    twice the number of the device."""
     cdef bint on = requires_grad is not None and as_flag(requires_grad, name, "requires_grad")
-    check_device(device)
+    cdef int place = device_code(device)
     if on and category(code) < 2:
         raise RuntimeError(f"{name}(): only Tensors of floating point and complex dtype can require gradients, not "
                            f"{dtype_object(code)}")
-    return on
+    return place << 1 | on
 
 
 # ---- slices

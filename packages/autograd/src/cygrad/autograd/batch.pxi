@@ -325,7 +325,7 @@ cdef Tensor first_of(Tensor x):
     if not x.flags & BATCHED:
         return bare(x)
     if examples(batch_of(x)) == 0:
-        return zeros_of(x.m.ndim, x.m.sizes, x.m.dtype)
+        return zeros_of(x.m.ndim, x.m.sizes, x.m.dtype, x.m.device)
     return example(x, batch_of(x), 0)
 
 
@@ -346,7 +346,7 @@ cdef Tensor stack_examples(list ys, Batch over):
     if d.n > MAXDIM:
         raise RuntimeError(f"vmap: {first.m.ndim} dimensions inside of {over.n} levels are more than {MAXDIM}")
     if examples(over) == 0:
-        return under(filled(&d, None, first.m.dtype), over, 0)
+        return under(filled(&d, None, first.m.dtype, first.m.device), over, 0)
     return under(op_view_as_shape(y, &d), over, 0)
 
 
@@ -462,6 +462,7 @@ cdef int view_without(Meta* y, const Meta* x, int64_t dim) except -1:
         if i != dim:
             sizes[k], strides[k] = x.sizes[i], x.strides[i]
             k += 1
+    y.device = x.device
     return meta_strided(y, k, sizes, strides, x.dtype, x.data)
 
 

@@ -38,11 +38,12 @@ cdef Tensor pointwise_batched(const OpInfo* o, int code, int nin, Tensor a, Tens
     if target is None:
         y = tensor_new()
         if o.rowmajor:
+            y.m.device = device_among(ms + 1, nin)
             meta_contig(&y.m, wide, full, out_code)
         else:
             meta_joint(&y.m, ms + 1, nin, wide, full, out_code)
         adopt(y, meta_storage(&y.m))
-        run_iter(o.row[code], &y.m, ms, nin, wide, full, attr)
+        run_iter(o.kernel, code, &y.m, ms, nin, wide, full, attr)
         y = under(y, over, 0)
         if records_any(a, b, c):
             record(o, y, a, b, c, attr, 0)

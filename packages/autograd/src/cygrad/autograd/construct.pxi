@@ -2,8 +2,11 @@
 
 
 
-cdef Tensor finish_new(Tensor y, bint requires_grad):
-    if requires_grad:
+cdef Tensor finish_new(Tensor y, int wanted):
+    """A new tensor as `check_new` read that it is wanted."""
+    if wanted >> 1 != y.m.device:
+        y = on_device(y, wanted >> 1)
+    if wanted & 1:
         y.flags |= REQUIRES_GRAD
     if cyg_level != NULL and (<Level>cyg_level).differentiated and not y.flags & BATCHED:
         return shown_in_all(y)
@@ -244,7 +247,7 @@ def tensor(data=REQUIRED, *, dtype=None, device=None, requires_grad=False):
     dtype : dtype, optional
         Default: bool for bools, int64 for integers, the default dtype for floats; an array's own.
     device : str or device, optional
-        Only ``"cpu"`` in this build.
+        Default: that of `data`, if it is a Tensor; else the CPU.
     requires_grad : bool
 
     Raises
@@ -258,20 +261,21 @@ def tensor(data=REQUIRED, *, dtype=None, device=None, requires_grad=False):
     """
     cdef int code = code_or_none(dtype)
     cdef Tensor y, src
+    place = device
     if data is REQUIRED:
         wrong_type(data, "tensor", "data", "")
-    check_device(device)
     if isinstance(data, Tensor):
         src = <Tensor>data
+        place = src.device if device is None else device
     elif isinstance(data, np_type("ndarray")):
         if not (shareable(data) and data.dtype.isnative):
             data = data.astype(data.dtype.newbyteorder("="), order="C")
         src = from_buffer(data)
     else:
         y = from_sequence(data, code)
-        return finish_new(y, check_new(None, requires_grad, y.m.dtype, "tensor"))
+        return finish_new(y, check_new(device, requires_grad, y.m.dtype, "tensor"))
     code = src.m.dtype if code < 0 else code
-    on = check_new(None, requires_grad, code, "tensor")
+    on = check_new(place, requires_grad, code, "tensor")
     if src.flags & BATCHED:
         return finish_new(op_clone(cast_data(alias_of(src), code)), on)
     y = tensor_new()
@@ -290,14 +294,14 @@ def as_tensor(data=REQUIRED, dtype=None, device=None):
     cdef Tensor y
     if data is REQUIRED:
         wrong_type(data, "as_tensor", "data", "")
-    check_device(device)
     if isinstance(data, Tensor):
         y = <Tensor>data
     elif isinstance(data, np_type("ndarray")) and shareable(data):
         y = from_buffer(data)
     else:
         return tensor(data, dtype=dtype, device=device)
-    return y if code < 0 or code == y.m.dtype else op_cast(y, code)
+    y = y if code < 0 or code == y.m.dtype else op_cast(y, code)
+    return y if device is None else op_to_device(y, device_code(device))
 
 
 def from_numpy(ndarray=REQUIRED):
@@ -338,8 +342,19 @@ def frombuffer(buffer, *, dtype=REQUIRED, count=-1, offset=0, requires_grad=Fals
 
 # ---- filled tensors --------------------------------------------------------------------------------------------------
 
-cdef Tensor filled(const Dims* d, object value, int code):
+cdef Tensor on_device(Tensor x, int device):
+    """A copy of x, without history, on another device."""
     cdef Tensor y = tensor_new()
+    meta_dense_like(&y.m, &x.m, x.m.dtype)
+    meta_place(&y.m, device)
+    adopt(y, meta_storage(&y.m))
+    ops.copy_into(&y.m, &x.m)
+    return y
+
+
+cdef Tensor filled(const Dims* d, object value, int code, int device):
+    cdef Tensor y = tensor_new()
+    y.m.device = device
     meta_contig(&y.m, d.n, d.v, code)
     adopt(y, meta_storage(&y.m))
     if value is not None and y.m.numel:
@@ -347,8 +362,9 @@ cdef Tensor filled(const Dims* d, object value, int code):
     return y
 
 
-cdef Tensor filled_zero(const Dims* d, double value, int code):
+cdef Tensor filled_zero(const Dims* d, double value, int code, int device):
     cdef Tensor y = tensor_new()
+    y.m.device = device
     adopt(y, ops.op_full(&y.m, d.n, d.v, value, code))
     return y
 
@@ -388,7 +404,7 @@ def zeros(*sizes, size=None, out=None, dtype=None, layout=None, device=None, req
     parse_shape(sizes if size is None else (size, *sizes), &d, "zeros")
     check_layout(layout, pin_memory, "zeros")
     on = check_new(device, requires_grad, code, "zeros")
-    return finish(finish_new(filled_zero(&d, 0.0, code), on), out)
+    return finish(finish_new(filled_zero(&d, 0.0, code, on >> 1), on), out)
 
 
 def ones(*sizes, size=None, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
@@ -398,7 +414,7 @@ def ones(*sizes, size=None, out=None, dtype=None, layout=None, device=None, requ
     parse_shape(sizes if size is None else (size, *sizes), &d, "ones")
     check_layout(layout, pin_memory, "ones")
     on = check_new(device, requires_grad, code, "ones")
-    return finish(finish_new(filled_zero(&d, 1.0, code), on), out)
+    return finish(finish_new(filled_zero(&d, 1.0, code, on >> 1), on), out)
 
 
 def empty(*sizes, size=None, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, memory_format=None):
@@ -408,7 +424,7 @@ def empty(*sizes, size=None, out=None, dtype=None, layout=None, device=None, req
     parse_shape(sizes if size is None else (size, *sizes), &d, "empty")
     check_layout(layout, pin_memory, "empty")
     on = check_new(device, requires_grad, code, "empty")
-    y = filled(&d, None, code)
+    y = filled(&d, None, code, on >> 1)
     if memory_format is not None and memory_format is not contiguous_format:
         y = like(y, None, None, None, False, "empty", memory_format)
     return finish(finish_new(y, on), out)
@@ -425,7 +441,7 @@ def full(size=REQUIRED, fill_value=REQUIRED, *, out=None, dtype=None, layout=Non
     code = code_beside(dtype, out, code)
     check_layout(layout, pin_memory, "full")
     on = check_new(device, requires_grad, code, "full")
-    return finish(finish_new(filled(&d, fill_value, code), on), out)
+    return finish(finish_new(filled(&d, fill_value, code, on >> 1), on), out)
 
 
 def zeros_like(input=REQUIRED, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, memory_format=None):
@@ -455,8 +471,9 @@ def full_like(input=REQUIRED, fill_value=REQUIRED, *, dtype=None, layout=None, d
 cdef Tensor like(object input, object value, object dt, object device, object requires_grad, str name, object order=None):
     cdef Tensor t = as_tensor_arg(input, name, "input"), y = tensor_new()
     cdef int code = t.m.dtype if dt is None else dtype_code(dt)
-    cdef bint on = check_new(device, requires_grad, code, name)
+    cdef int on = check_new(device_object(t.m.device) if device is None else device, requires_grad, code, name)
     meta_in_format(&y.m, &t.m, format_of(order, t.m.ndim, name), code)
+    meta_place(&y.m, on >> 1)
     adopt(y, meta_storage(&y.m))
     if value is not None and y.m.numel:
         ops.fill_number(&y.m, value)

@@ -485,7 +485,7 @@ cdef Tensor joined_tangents(Node n, Tensor y, list pairs):
     for k in range(n.n_edges):
         if n.op.id == OP_CAT:
             d.v[dim] = n.rest[k]
-        parts.append(given[k] if k in given else zeros_of(d.n, d.v, y.m.dtype))
+        parts.append(given[k] if k in given else zeros_of(d.n, d.v, y.m.dtype, y.m.device))
     return op_cat(parts, dim) if n.op.id == OP_CAT else op_stack(parts, dim)
 
 

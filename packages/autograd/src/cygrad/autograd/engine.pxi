@@ -209,7 +209,7 @@ cdef Tensor fit(Node n, int k, object e, bint leaf, uint32_t nr, Tensor g):
     """The gradient for edge k of n, checked against what the receiving target is: summed to its shape, cast to its dtype."""
     cdef const int64_t* sizes
     cdef Dims listed
-    cdef int nd, code, i
+    cdef int nd, code, i, place
     cdef bint same
     if n.x is not None and n.x.levels is not None:
         g = settled(n, e, leaf, g)
@@ -243,7 +243,16 @@ cdef Tensor fit(Node n, int k, object e, bint leaf, uint32_t nr, Tensor g):
             raise RuntimeError(f"Function {node_name(n)} returned a gradient at index {k} for a tensor of dtype "
                                f"{dtype_object(code)}, which has none")
         g = op_cast(g, code)
-    return g
+    place = (<Tensor>e).m.device if leaf else (<Node>e).odevice
+    return g if g.m.device == place else gone_over(n, k, g, place)
+
+
+cdef Tensor gone_over(Node n, int k, Tensor g, int place):
+    """A gradient that arrives from another device: of a copy between devices, or of a number beside tensors."""
+    if n.op.id != OP_CAST and n.op.id != OP_COPY and g.m.ndim:
+        raise RuntimeError(f"Function {node_name(n)} returned an invalid gradient at index {k} - expected device {device_object(place)} "
+                           f"but got {device_object(g.m.device)}")
+    return op_to_device(g, place)
 
 
 cdef bint expandable(const int64_t* sizes, int nd, const Meta* g) noexcept:

@@ -87,6 +87,7 @@ cdef bint lies_in(const Meta* m, Format f) noexcept:
 cdef int meta_in_format(Meta* y, const Meta* like, Format f, int code) except -1:
     """Shape of `like`, in this order, without data."""
     cdef int64_t strides[5]
+    y.device = like.device
     if f == PRESERVE:
         return meta_dense_like(y, like, code)
     if f == ROWMAJOR:
@@ -169,7 +170,7 @@ def empty_strided(size=REQUIRED, stride=REQUIRED, *, dtype=None, layout=None, de
                 raise RuntimeError(f"empty_strided(): a tensor of sizes {size} and strides {stride} needs more memory than "
                                    f"can be addressed")
             end += (d.v[i] - 1) * s.v[i]
-    memory = storage_new((end + 1) * ITEMSIZE[code] if y.m.numel else 0)
+    memory = storage_on(on >> 1, (end + 1) * ITEMSIZE[code] if y.m.numel else 0)
     adopt(y, memory)
     y.m.data = memory.ptr
     return finish_new(y, on)
@@ -195,18 +196,19 @@ cdef Tensor reshaped(Tensor x, const Dims* d, Format f, str name):
         return x
     check_own_mode(x)
     memset(&m, 0, sizeof(m))
+    m.device = x.m.device
     meta_contig(&m, d.n, d.v, code)
     try:
         held = m.numel * ITEMSIZE[code]
         if offset + held > s.nbytes:
             if s.readonly:
                 raise RuntimeError(f"{name}(): the tensor's memory is borrowed and cannot grow; clone() it before resizing")
-            s = storage_new(offset + held)
-            memcpy(s.ptr, x.mem.ptr, x.mem.nbytes)
+            s = grown(x.mem, offset + held)
         tensor_strip(x)
         if f == CHANNELS_LAST:
             meta_in_format(&x.m, &m, f, code)
         else:
+            x.m.device = s.device
             meta_contig(&x.m, d.n, d.v, code)
         adopt(x, s)
         x.m.data = s.ptr + offset
@@ -214,6 +216,19 @@ cdef Tensor reshaped(Tensor x, const Dims* d, Format f, str name):
         meta_clear(&m)
     bump(x, named_write(name))
     return x
+
+
+cdef Storage grown(Storage s, int64_t nbytes):
+    """A larger storage on the same device that starts with the same bytes."""
+    cdef Storage y = storage_on(s.device, nbytes)
+    cdef Tensor old = tensor_new(), new = tensor_new()
+    if s.nbytes:
+        old.m.device = new.m.device = s.device
+        meta_contig(&old.m, 1, &s.nbytes, UINT8)
+        meta_contig(&new.m, 1, &s.nbytes, UINT8)
+        old.m.data, new.m.data = s.ptr, y.ptr
+        ops.copy_into(&new.m, &old.m)
+    return y
 
 
 cdef bint same_sizes(const Dims* d, const Meta* m) noexcept:

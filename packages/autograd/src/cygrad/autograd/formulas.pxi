@@ -65,14 +65,15 @@ cdef Tensor underivable(Tensor g):
     raise RuntimeError("the derivative of igamma, igammac and zeta in their first argument is not implemented")
 
 
-cdef Tensor zeros_of(int nd, const int64_t* sizes, int code):
+cdef Tensor zeros_of(int nd, const int64_t* sizes, int code, int device):
     cdef Tensor y = tensor_new()
+    y.m.device = device
     adopt(y, ops.op_full(&y.m, nd, sizes, 0.0, code))
     return y
 
 
 cdef inline Tensor zeros_same(Tensor t):
-    return zeros_of(t.m.ndim, t.m.sizes, t.m.dtype)
+    return zeros_of(t.m.ndim, t.m.sizes, t.m.dtype, t.m.device)
 
 
 cdef Tensor sum_to(Tensor g, int nd, const int64_t* sizes):
@@ -129,6 +130,26 @@ cdef Tensor op_contiguous(Tensor x):
         node_set_output(n, y)
     if cyg_mode & MODE_PROFILE:
         note_op(OP_CLONE, y, (x,), began)
+    return y
+
+
+cdef Tensor op_to_device(Tensor x, int device):
+    """x on another device; itself where it is there. The engine brings the gradient back, as it does for dtypes."""
+    cdef Tensor y
+    cdef Node n
+    cdef int64_t began = op_began()
+    if x.m.device == device:
+        return x
+    if x.flags & BATCHED:
+        y = under(on_device(front(x, batch_of(x), 0), device), batch_of(x), 0)
+    else:
+        y = on_device(x, device)
+    if records(x):
+        n = node_new(&OPS[OP_CAST])
+        set_edge(n, 0, x)
+        node_set_output(n, y)
+    if cyg_mode & MODE_PROFILE:
+        note_op(OP_CAST, y, (x,), began)
     return y
 
 
@@ -247,6 +268,7 @@ cdef Tensor record_view(int op, Tensor y, Tensor x):
 
 cdef Tensor ones_same(Tensor t):
     cdef Tensor y = tensor_new()
+    y.m.device = t.m.device
     adopt(y, ops.op_full(&y.m, t.m.ndim, t.m.sizes, 1.0, t.m.dtype))
     return y
 
@@ -341,11 +363,11 @@ cdef int bw_stack(Node n, Tensor g) except -1:
 
 
 cdef Tensor index_select_backward(Tensor g, const Dims* sizes, int64_t dim, Tensor index):
-    return op_index_add(zeros_of(sizes.n, sizes.v, g.m.dtype), dim, index, g)
+    return op_index_add(zeros_of(sizes.n, sizes.v, g.m.dtype, g.m.device), dim, index, g)
 
 
 cdef Tensor gather_backward(Tensor g, const Dims* sizes, int64_t dim, Tensor index):
-    return op_scatter_add(zeros_of(sizes.n, sizes.v, g.m.dtype), dim, index, g)
+    return op_scatter_add(zeros_of(sizes.n, sizes.v, g.m.dtype, g.m.device), dim, index, g)
 
 
 cdef Tensor value_select_backward(Tensor g, const Dims* sizes, int64_t dim, Tensor index, bint keepdim):
@@ -354,7 +376,7 @@ cdef Tensor value_select_backward(Tensor g, const Dims* sizes, int64_t dim, Tens
     if not keepdim:
         g = op_unsqueeze(g, dim)
         index = op_unsqueeze(index, dim)
-    return op_scatter_add(zeros_of(sizes.n, sizes.v, g.m.dtype), dim, index, g)
+    return op_scatter_add(zeros_of(sizes.n, sizes.v, g.m.dtype, g.m.device), dim, index, g)
 
 
 cdef Tensor values_at(Tensor t, int64_t dim, Tensor index, bint keepdim):
@@ -384,7 +406,7 @@ cdef Tensor masked_select_backward(Tensor g, const Dims* sizes, Tensor mask):
     wide = op_contiguous(op_expand_to(mask, &d))
     flat.n = 1                           # an index mask is one-dimensional
     flat.v[0] = wide.m.numel
-    y = op_index_put(zeros_of(1, flat.v, g.m.dtype), [op_view_as_shape(wide, &flat)], g, False)
+    y = op_index_put(zeros_of(1, flat.v, g.m.dtype, g.m.device), [op_view_as_shape(wide, &flat)], g, False)
     return op_view_as_shape(y, &d)
 
 

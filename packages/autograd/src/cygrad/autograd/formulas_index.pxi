@@ -8,17 +8,17 @@ cdef Tensor copied_slices_backward(Tensor g, int64_t dim, Tensor index, const Di
 
 cdef Tensor filled_slices(Tensor g, int64_t dim, Tensor index):
     """g where index_fill wrote, each place once, and zeros elsewhere; the engine sums it up."""
-    cdef Tensor none = zeros_of(g.m.ndim, g.m.sizes, BOOL)
+    cdef Tensor none = zeros_of(g.m.ndim, g.m.sizes, BOOL, g.m.device)
     return op_where(op_index_fill(none, dim, index, scalar_tensor(1, BOOL)), g, scalar_tensor(0, g.m.dtype))
 
 
 cdef Tensor take_backward(Tensor g, const Dims* sizes, Tensor index):
-    return op_put(zeros_of(sizes.n, sizes.v, g.m.dtype), index, g, True)
+    return op_put(zeros_of(sizes.n, sizes.v, g.m.dtype, g.m.device), index, g, True)
 
 
 cdef Tensor put_backward(Tensor g, Tensor index, bint accumulate):
     """Of the tensor written to: what was overwritten has no gradient."""
-    return g if accumulate else op_put(g, index, zeros_of(index.m.ndim, index.m.sizes, g.m.dtype), False)
+    return g if accumulate else op_put(g, index, zeros_of(index.m.ndim, index.m.sizes, g.m.dtype, g.m.device), False)
 
 
 cdef Tensor masked_scatter_backward(Tensor g, Tensor mask, const Dims* sizes):
@@ -55,7 +55,7 @@ cdef Tensor moved_up(Tensor g, Tensor mask, int64_t numel):
     flat.v[0] = numel + 1
     d.n = 1
     d.v[0] = g.m.numel
-    return op_scatter_add(zeros_of(1, flat.v, g.m.dtype), 0, at, op_reshape(g, &d))
+    return op_scatter_add(zeros_of(1, flat.v, g.m.dtype, g.m.device), 0, at, op_reshape(g, &d))
 
 
 # ---- index_reduce and scatter_reduce; slices: it is the first
@@ -132,7 +132,7 @@ cdef Tensor reduced_from(Tensor g, Tensor x, Tensor y, Tensor src, int64_t dim, 
     elif reduce == "prod":
         # A lone zero gets the product of all others; where there are more, all products are 0.
         zero = op_eq(src, scalar_tensor(0, src.m.dtype))
-        count = added_at(zeros_of(x.m.ndim, x.m.sizes, one.m.dtype), dim, index, op_cast(zero, one.m.dtype), slices)
+        count = added_at(zeros_of(x.m.ndim, x.m.sizes, one.m.dtype, x.m.device), dim, index, op_cast(zero, one.m.dtype), slices)
         lone = op_logical_and(zero, op_eq(taken_at(count, dim, index, slices), one))
         others = reduced_at(x, dim, index, op_masked_fill(src, lone, one), reduce, include_self, slices)
         g = op_where(lone, taken_at(op_mul(g, conj_of(others)), dim, index, slices),

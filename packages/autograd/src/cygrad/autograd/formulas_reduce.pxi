@@ -66,7 +66,7 @@ cdef Tensor prod_backward(Tensor g, Tensor x, Tensor y, uint64_t mask, bint keep
     column.v[0] = others.v[0] = flat.m.sizes[0]
     column.v[1] = 1
     others.v[1] = flat.m.sizes[1] - 1
-    g = op_cat([zeros_of(2, others.v, g.m.dtype), op_reshape(g, &column)], 1)
+    g = op_cat([zeros_of(2, others.v, g.m.dtype, g.m.device), op_reshape(g, &column)], 1)
     return restored_from_last(cumprod_backward(g, flat, op_cumprod(flat, 1, -1), 1), x, m)
 
 
@@ -204,6 +204,7 @@ cdef Tensor shifted(Tensor x, int64_t dim, double first):
     if d.n:
         d.v[dim] = 1
     head = tensor_new()
+    head.m.device = x.m.device
     adopt(head, ops.op_full(&head.m, d.n, d.v, first, x.m.dtype))
     return op_cat([head, op_narrow(x, dim, 0, x.m.sizes[dim] - 1)], dim) if d.n and x.m.sizes[dim] else head
 

@@ -431,7 +431,7 @@ cdef int function_backward(Node n, tuple grads) except -1:
         if g is None and c.materialize_grads and c.x.outs[i] is not None:
             shape, code = c.x.outs[i]
             dims_from(shape, &d)
-            g = zeros_of(d.n, d.v, code)
+            g = zeros_of(d.n, d.v, code, c.odevice)
         given.append(g)
     if _py.all([g is None for g in given]) and not c.materialize_grads and len(given) == 1:
         return 0

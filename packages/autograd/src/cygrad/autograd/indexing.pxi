@@ -382,7 +382,7 @@ cdef int bw_index(Node n, Tensor g) except -1:
         edge_sizes(n, 0, &d)
         indices = kept_indices(n)
         repeats = len(indices) > 1 or (<Tensor>indices[0]).m.dtype != BOOL
-        pass_grad(n, 0, op_index_put(zeros_of(d.n, d.v, g.m.dtype), indices, g, repeats))
+        pass_grad(n, 0, op_index_put(zeros_of(d.n, d.v, g.m.dtype, g.m.device), indices, g, repeats))
     return 0
 
 
@@ -404,7 +404,7 @@ def with_room(Tensor x not None, *beside):
     cdef Batch over = joint_of((x, *beside))
     if over is None or (x.flags & BATCHED and batch_of(x).levels == over.levels and alike_levels(over, (x,)) & ~over.thin == 0):
         return x
-    return op_add(x, spread(zeros_of(0, NULL, x.m.dtype), over, True))
+    return op_add(x, spread(zeros_of(0, NULL, x.m.dtype, x.m.device), over, True))
 
 
 cdef int put_in(Tensor x, list tensors, Tensor v, bint accumulate) except -1:
@@ -452,7 +452,7 @@ cdef int bw_index_put(Node n, Tensor g) except -1:
         if n.iattr[0]:
             pass_grad(n, 0, g)
         else:
-            pass_grad(n, 0, op_index_put(g, indices, zeros_of(0, NULL, g.m.dtype), False))
+            pass_grad(n, 0, op_index_put(g, indices, zeros_of(0, NULL, g.m.dtype, g.m.device), False))
     if wanted(n, 1):
         pass_grad(n, 1, op_index(g, indices))
     return 0
@@ -550,7 +550,7 @@ cdef int backward_many(Node n, tuple grads) except -1:
         if g is None:
             shape, code = extra(n).outs[i]
             dims_from(shape, &d)
-            g = zeros_of(d.n, d.v, code)
+            g = zeros_of(d.n, d.v, code, n.odevice)
         parts.append(op_unsqueeze(<Tensor>g, n.iattr[0]) if n.op.id == OP_UNBIND else g)
     pass_grad(n, 0, op_cat(parts, n.iattr[0]))
     return 0

@@ -54,7 +54,7 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
     dtype : dtype, optional
         Of the result; default: that of `obj`.
     device : str or device, optional
-        Only ``"cpu"`` in this build.
+        Where the tensor is to lie; default: where `obj` does.
     copy : bool, optional
         True always copies, False never does, None where it must.
     requires_grad : bool
@@ -65,7 +65,6 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
     ValueError
         ``copy=False``, and a copy is needed.
     """
-    Device("cpu" if device is None else device)
     if copy is not None:
         _flag(copy, "asarray", "copy")
     _flag(requires_grad, "asarray", "requires_grad")
@@ -76,7 +75,7 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
         if copy is False:
             raise ValueError(f"can't alias arbitrary sequence into a tensor: {type(obj).__name__} has no memory to "
                              "share")
-        return tensor(obj, dtype=dtype, requires_grad=requires_grad)
+        return tensor(obj, dtype=dtype, device=device, requires_grad=requires_grad)
     if copied and copy is False:
         raise ValueError(f"can't alias {type(obj).__name__}: a scalar, negative strides or a foreign byte order need "
                          "a copy")
@@ -86,6 +85,8 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
         t = t.to(dtype)
     elif copy and not copied:
         t = t.clone()
+    if device is not None:
+        t = t.to(device)
     if requires_grad and not t.requires_grad:
         t = t.detach().requires_grad_(True)
     return t
@@ -103,7 +104,7 @@ def from_dlpack(ext_tensor, *, device=None, copy=None):
     ext_tensor : object with ``__dlpack__`` and ``__dlpack_device__``, or a DLPack capsule
         The memory stays alive as long as the tensor; memory that is marked read-only is not written.
     device : str or device, optional
-        Only ``"cpu"`` in this build.
+        Where the tensor is to lie; default: where the array does.
     copy : bool, optional
         True gives memory of its own; False refuses an array that cannot be shared.
 
@@ -116,14 +117,14 @@ def from_dlpack(ext_tensor, *, device=None, copy=None):
     ValueError
         Negative strides.
     """
-    Device("cpu" if device is None else device)
     if copy is not None:
         _flag(copy, "from_dlpack", "copy")
     if type(ext_tensor).__name__ != "PyCapsule" and not hasattr(ext_tensor, "__dlpack__"):
         raise RuntimeError(f"from_dlpack received an invalid capsule: {type(ext_tensor).__name__} has no __dlpack__, "
                            "and is none")
     t = over(*storage_from_dlpack(ext_tensor, False if copy is False else None))
-    return t.clone() if copy else t
+    t = t.clone() if copy else t
+    return t if device is None else t.to(device)
 
 
 def from_file(filename, shared=None, size=0, *, dtype=None, device=None, requires_grad=False):
@@ -151,6 +152,8 @@ def from_file(filename, shared=None, size=0, *, dtype=None, device=None, require
         raise TypeError(f"from_file(): argument 'size' must be int, not {type(size).__name__}")
     size = size.__index__()
     made = empty(0, dtype=dtype, device=device, requires_grad=requires_grad)
+    if made.is_cuda:
+        raise RuntimeError(f"from_file(): a file is mapped into the memory of the CPU, not of {made.device}")
     if size == 0:
         return made
     if size < 0 or size * made.itemsize >= 1 << 63:
@@ -160,8 +163,8 @@ def from_file(filename, shared=None, size=0, *, dtype=None, device=None, require
 
 
 def bytes_of(storage):
-    """A storage's memory, as a memoryview."""
-    return memoryview(empty(0, dtype=dtypes["uint8"]).set_(storage).numpy())
+    """A storage's memory, as a memoryview; of one on a device, a copy."""
+    return memoryview(empty(0, dtype=dtypes["uint8"]).set_(storage.cpu()).numpy())
 
 
 # ---- methods of Tensor
@@ -173,11 +176,11 @@ def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None
     Parameters
     ----------
     stream : int, optional
-        Only for other devices.
+        Of a CUDA device: the consumer's, which waits for the values; -1: nobody waits.
     max_version : tuple of int, optional
         The newest version that the consumer reads; capsules are of version 1.0, or 0 where it names none.
     dl_device : tuple of int, optional
-        Only the CPU, (1, 0).
+        The tensor's own, as ``__dlpack_device__`` names it.
     copy : bool, optional
         True gives away a copy.
 
@@ -190,21 +193,30 @@ def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None
     tensor_arg(self, "__dlpack__", "self")
     if stream is not None and type(stream) is not int:
         raise TypeError("stream must be ``int`` or ``none``")
-    if stream not in (None, -1):
+    if stream not in (None, -1) and not self.is_cuda:
         raise AssertionError(f"stream should be None on cpu, got {stream}.")
     if self.requires_grad:
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
-    if dl_device is not None and tuple(dl_device) != (1, 0):
-        raise BufferError("a tensor on the CPU, which is DLPack device (1, 0), cannot be exported to device "
-                          f"{tuple(dl_device)}")
+    if dl_device is not None and tuple(dl_device) != __dlpack_device__(self):
+        raise BufferError(f"a tensor on {self.device}, which is DLPack device {__dlpack_device__(self)}, cannot be "
+                          f"exported to device {tuple(dl_device)}")
     t = self.clone() if copy else self
+    if t.is_cuda and stream != -1:
+        _hand_over(t.device, 0 if stream in (None, 1) else stream)
     return dlpack_from_storage(t.untyped_storage(), t.dtype, tuple(t.shape), t.stride(), t.storage_offset(),
                                max_version is not None and max_version[0] >= 1, bool(copy))
 
 
 def __dlpack_device__(self):
-    """``(1, 0)``: DLPack's name of the CPU."""
-    return 1, 0
+    """DLPack's name of the device: ``(1, 0)`` for the CPU, ``(2, k)`` for ``cuda:k``."""
+    return (2, self.device.index) if self.is_cuda else (1, 0)
+
+
+def _hand_over(device, address):
+    """Let the consumer's stream wait for the work that makes the values."""
+    from cygrad import cuda
+
+    cuda.Stream(device, stream_ptr=address).wait_stream(cuda.current_stream(device))
 
 
 def __array_wrap__(self, array, context=None, return_scalar=False):
@@ -225,7 +237,7 @@ def __array_namespace__(self, /, *, api_version=None):
 def to_device(self, device, /, *, stream=None):
     """On another device, by the array API standard's name."""
     tensor_arg(self, "to_device", "self")
-    if stream is not None:
+    if stream is not None and not self.is_cuda:
         raise ValueError(f"to_device(): the CPU has no streams, got {stream!r}")
     return self.to(Device(device))
 

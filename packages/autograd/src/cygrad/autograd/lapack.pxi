@@ -32,6 +32,9 @@ def lapack(str routine, *tensors, str letters="", double rcond=-1):
         return [under(<Tensor>r, over, 0) for r in lapack(routine, *results, letters=letters, rcond=rcond)]
     for k in range(n):
         x[k] = &as_tensor_arg(tensors[k], "lapack", "tensors").m
+        if x[k].device:
+            raise NotImplementedError(f"{routine}: LAPACK computes on the CPU, and this tensor is on {device_object(x[k].device)}: move it "
+                                      "with .cpu()")
     for k in range(LAPACK_RESULTS):
         y[k] = &(<Tensor>results[k]).m
     storages = lapack_call(routine, x, n, y, letters.encode(), rcond)

@@ -150,7 +150,7 @@ cdef class Node:
     @property
     def _input_metadata(self):
         """For each output of this node, what its gradient is: an object with shape, dtype and device."""
-        return tuple(None if m is None else _GradientMeta(*m, _CPU) for m in self._output_meta)
+        return tuple(None if m is None else _GradientMeta(*m, device_object(self.odevice)) for m in self._output_meta)
 
     def __getattr__(self, name):
         return saved_attribute(self, name)

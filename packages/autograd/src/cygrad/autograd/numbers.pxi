@@ -52,7 +52,7 @@ cdef bint number_beside_halves(const OpInfo* o, double* number, int code, Tensor
     elif a.m.ndim == 0 and a.m.dtype != code and not o.guard & GUARD_DIVISOR:
         t, number[0] = a, 1
     if t is not None:
-        number[1] = (<float*>t.m.data)[0] if t.m.dtype == FLOAT32 else ops.item(&t.m)
+        number[1] = (<float*>t.m.data)[0] if t.m.dtype == FLOAT32 and t.m.flags & FLAT else ops.item(&t.m)
     return t is not None
 
 

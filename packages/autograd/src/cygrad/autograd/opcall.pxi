@@ -9,6 +9,8 @@ cdef inline Tensor tensor_new():
 cdef inline int adopt(Tensor y, Storage s) except -1:
     """y, whose Meta is filled, lives in s. Nothing else may set y.mem: here a sizes block gets its owner."""
     y.mem = s
+    if s.device:
+        meta_place(&y.m, s.device)
     return own_sizes(y) if y.m.ndim > INLINE else 0
 
 
@@ -36,7 +38,7 @@ cdef int tensor_strip(Tensor y) except -1:
 
 
 cdef Tensor empty_rowmajor(const Meta* like, int code):
-    """Uninitialised, row-major, shape of `like`."""
+    """Uninitialised, row-major, shape of `like`, on the CPU."""
     cdef Tensor y = tensor_new()
     cdef Meta* m = &y.m
     cdef int64_t stride = 1
@@ -47,7 +49,7 @@ cdef Tensor empty_rowmajor(const Meta* like, int code):
         m.ndim = d
         m.dtype = code
         m.numel = like.numel
-        m.flags = CONTIGUOUS | DENSE
+        m.flags = CONTIGUOUS | DENSE | FLAT
         m.sizes = m.inl
         m.strides = m.inl + INLINE
         for i in range(d - 1, -1, -1):
@@ -61,9 +63,9 @@ cdef Tensor empty_rowmajor(const Meta* like, int code):
 
 
 cdef inline bint same_dense(const Meta* a, const Meta* b) noexcept:
-    """Same shape and both row-major: one loop over the block does it."""
+    """Same shape, both row-major and on the CPU: one loop over the block does it."""
     cdef int i
-    if a.ndim != b.ndim or not a.flags & b.flags & CONTIGUOUS:
+    if a.ndim != b.ndim or not a.flags & b.flags & FLAT:
         return False
     for i in range(a.ndim):
         if a.sizes[i] != b.sizes[i]:
@@ -75,7 +77,7 @@ cdef inline bint plain(const Meta* m) noexcept:
     """Row-major in dimensions of size 1 too: beside a 0-d tensor their strides would shape the result, as in PyTorch."""
     cdef int64_t stride = 1
     cdef int i
-    if not m.flags & CONTIGUOUS:
+    if not m.flags & FLAT:
         return False
     for i in range(m.ndim - 1, -1, -1):
         if m.strides[i] != stride:
@@ -141,7 +143,7 @@ cdef inline Tensor unary(int op, Tensor x):
     cdef Loop f
     cdef Meta* ms[2]
     cdef Tensor y
-    if x.m.flags & CONTIGUOUS and not cyg_mode & ~MODE_QUICK:
+    if x.m.flags & FLAT and not cyg_mode & ~MODE_QUICK:
         f = o.row[x.m.dtype]
         if f != NULL:
             y = empty_rowmajor(&x.m, result_dtype(o, x.m.dtype))
@@ -171,9 +173,9 @@ cdef inline Tensor binary_with(int op, Tensor a, Tensor b, const double* attr):
     cdef Meta* shape
     cdef Tensor y
     if a.m.dtype == b.m.dtype and not cyg_mode & ~MODE_QUICK:
-        if same_dense(&a.m, &b.m) or (b.m.ndim == 0 and b.m.flags & CONTIGUOUS and plain(&a.m)):
+        if same_dense(&a.m, &b.m) or (b.m.ndim == 0 and b.m.flags & FLAT and plain(&a.m)):
             shape = &a.m
-        elif a.m.ndim == 0 and a.m.flags & CONTIGUOUS and plain(&b.m):
+        elif a.m.ndim == 0 and a.m.flags & FLAT and plain(&b.m):
             shape = &b.m
         else:
             return pointwise(op, 2, a, b, None, attr, None)
@@ -377,11 +379,12 @@ cdef Tensor pointwise(int op, int nin, Tensor a, Tensor b, Tensor c, const doubl
     if target is None:
         y = tensor_new()
         if o.rowmajor:
+            y.m.device = device_among(ms + 1, nin)
             meta_contig(&y.m, nd, sizes, out_code)
         else:
             meta_joint(&y.m, ms + 1, nin, nd, sizes, out_code)
         adopt(y, meta_storage(&y.m))
-        run_iter(o.row[code], &y.m, ms, nin, nd, sizes, attr)
+        run_iter(o.kernel, code, &y.m, ms, nin, nd, sizes, attr)
         if records_any(a, b, c):
             record(o, y, a, b, c, attr, 0)
         if cyg_mode & MODE_OBSERVED:
@@ -445,13 +448,18 @@ cdef inline bint records_any(Tensor a, Tensor b, Tensor c) noexcept:
     return records(a) or (b is not None and records(b)) or (c is not None and records(c))
 
 
-cdef int run_iter(Loop f, Meta* y, Meta** ms, int nin, int nd, const int64_t* sizes, const double* attr) except -1:
-    cdef Iter it
+cdef inline int device_among(Meta** ms, int n) noexcept:
+    """Where the result of these operands lies: numbers on the CPU may stand beside tensors of another device."""
+    cdef int device = 0, i
+    for i in range(n):
+        if ms[i].device:
+            device = ms[i].device
+    return device
+
+
+cdef int run_iter(int kid, int code, Meta* y, Meta** ms, int nin, int nd, const int64_t* sizes, const double* attr) except -1:
     ms[0] = y
-    if y.numel:
-        iter_build(&it, ms, nin + 1, nd, sizes)
-        iter_run_gil(&it, f, attr)
-    return 0
+    return ops.run_pointwise(kid, code, ms, nin + 1, nd, sizes, attr)
 
 
 cdef int write_in_place(const OpInfo* o, int code, int out_code, Tensor x, Tensor a, Tensor b, Tensor c, Meta** ms, int nin,
@@ -520,12 +528,13 @@ cdef int write_loop(const OpInfo* o, int code, int out_code, Tensor x, Meta** ms
         if not same_place(&x.m, ms[i]) and may_share_memory(&x.m, ms[i]):
             direct = False
     if direct:
-        run_iter(o.row[code], &x.m, ms, nin, nd, sizes, attr)
+        run_iter(o.kernel, code, &x.m, ms, nin, nd, sizes, attr)
     else:
         temp = tensor_new()
+        temp.m.device = x.m.device
         meta_contig(&temp.m, nd, sizes, out_code)
         adopt(temp, meta_storage(&temp.m))
-        run_iter(o.row[code], &temp.m, ms, nin, nd, sizes, attr)
+        run_iter(o.kernel, code, &temp.m, ms, nin, nd, sizes, attr)
         ops.copy_into(&x.m, &temp.m)
     return 0
 
@@ -552,7 +561,7 @@ cdef Tensor fused(int kid, int nin, Tensor a, Tensor b, Tensor c, Tensor d, int 
     cdef Meta* ms[5]
     cdef int64_t sizes[MAXDIM]
     cdef Tensor y
-    cdef bint flat = a.m.flags & CONTIGUOUS != 0
+    cdef bint flat = a.m.flags & FLAT != 0
     if (shows_tangent(a) or (b is not None and shows_tangent(b)) or (c is not None and shows_tangent(c))
             or (d is not None and shows_tangent(d))):
         return None
@@ -568,7 +577,7 @@ cdef Tensor fused(int kid, int nin, Tensor a, Tensor b, Tensor c, Tensor d, int 
     for i in range(nin):
         if ms[i + 1].dtype != (BOOL if masks & (1 << i) else code):
             return None
-        flat = flat and (same_dense(&a.m, ms[i + 1]) or ms[i + 1].ndim == 0)
+        flat = flat and (same_dense(&a.m, ms[i + 1]) or (ms[i + 1].ndim == 0 and ms[i + 1].flags & FLAT))
     f = dispatch.kernel(kid, code)
     if f == NULL:
         return None
@@ -581,5 +590,5 @@ cdef Tensor fused(int kid, int nin, Tensor a, Tensor b, Tensor c, Tensor d, int 
     y = tensor_new()
     meta_joint(&y.m, ms + 1, nin, nd, sizes, code)
     adopt(y, meta_storage(&y.m))
-    run_iter(f, &y.m, ms, nin, nd, sizes, attr)
+    run_iter(kid, code, &y.m, ms, nin, nd, sizes, attr)
     return y

@@ -47,7 +47,7 @@ cdef Tensor place_to_draw(Tensor x, str name):
     for i in range(d.n - x.m.ndim):
         d.v[i] = (<Level>over.levels[i]).size
     memcpy(d.v + d.n - x.m.ndim, x.m.sizes, x.m.ndim * sizeof(int64_t))
-    return filled(&d, None, x.m.dtype)
+    return filled(&d, None, x.m.dtype, x.m.device)
 
 
 cdef int drawn_to(Tensor x, Tensor place, str name) except -1:
@@ -141,6 +141,7 @@ cdef int draw(Meta* x, int kind, double a, double b, ops.Generator g) except -1:
         sizes.v[d], strides.v[d] = x.sizes[d], 2 * x.strides[d]
     sizes.v[x.ndim], strides.v[x.ndim] = 2, 1
     memset(&parts, 0, sizeof(Meta))
+    parts.device = x.device
     meta_strided(&parts, x.ndim + 1, sizes.v, strides.v, FLOAT32 if x.dtype == COMPLEX64 else FLOAT64, x.data)
     try:
         return draw(&parts, kind, a, b / 1.4142135623730951 if kind == ops.NORMAL else b, g)
@@ -215,14 +216,14 @@ cdef Tensor integers_in_place(Tensor x, object low, object high, bint to_the_end
 
 # ---- new tensors
 
-cdef Tensor fresh_or_out(const Dims* d, int code, object out, str name):
+cdef Tensor fresh_or_out(const Dims* d, int code, int device, object out, str name):
     """An unwritten tensor, or `out`, of this dtype, in the shape d."""
     cdef Tensor o
     cdef Meta shape
     if out is None and cyg_level != NULL:
-        return spread_new(filled(d, None, code), drawn_levels(name))
+        return spread_new(filled(d, None, code, device), drawn_levels(name))
     if out is None:
-        return filled(d, None, code)
+        return filled(d, None, code, device)
     o = <Tensor>out
     check_in_place(o, False)
     rowmajor_probe(&shape, d, code)
@@ -238,8 +239,8 @@ cdef Tensor new_drawn(const Dims* d, int kind, double a, double b, object genera
                       object device, object requires_grad, str name):
     cdef int code = code_beside(dtype, out, default_dtype())
     cdef ops.Generator g = generator_of(generator, name)
-    cdef bint on = check_new(device, requires_grad, code, name)
-    cdef Tensor y = fresh_or_out(d, code, out, name), place = place_to_draw(y, name)
+    cdef int on = check_new(device, requires_grad, code, name)
+    cdef Tensor y = fresh_or_out(d, code, on >> 1, out, name), place = place_to_draw(y, name)
     draw(&place.m, kind, a, b, g)
     drawn_to(y, place, name)
     return finish_new(y, on) if out is None else end_draw(y, None, name + "(out=)")
@@ -303,7 +304,7 @@ cdef Tensor like_to_draw(object input, object dtype, object device, object requi
     if cyg_level != NULL:
         x = first_of(x)
     y = like(x, None, dtype, device, requires_grad, name, memory_format)
-    return y if cyg_level == NULL else finish_new(spread_new(alias_of(y), drawn_levels(name)), needs(y))
+    return y if cyg_level == NULL else finish_new(spread_new(alias_of(y), drawn_levels(name)), y.m.device << 1 | needs(y))
 
 
 cdef int check_span(object low, object high, str name) except -1:
@@ -330,7 +331,7 @@ def randint(low=REQUIRED, high=None, size=None, *, generator=None, out=None, dty
     check_layout(layout, pin_memory, "randint")
     on = check_new(device, requires_grad, code, "randint")
     g = generator_of(generator, "randint")
-    y = fresh_or_out(&d, code, out, "randint")
+    y = fresh_or_out(&d, code, on >> 1, out, "randint")
     place = place_to_draw(y, "randint")
     ops.random_into(&place.m, as_index(low, "randint", "low"), as_index(high, "randint", "high"), g)
     drawn_to(y, place, "randint")
@@ -366,14 +367,15 @@ def randperm(n=REQUIRED, *, generator=None, out=None, dtype=None, layout=None, d
     check_layout(layout, pin_memory, "randperm")
     on = check_new(device, requires_grad, code, "randperm")
     if cyg_level != NULL and (over := drawn_levels("randperm")) is not None:
-        y = stack_examples([drawn_order(length, code, generator) for _ in range(examples(over) or 1)], over)
+        y = stack_examples([drawn_order(length, code, on >> 1, generator) for _ in range(examples(over) or 1)], over)
     else:
-        y = drawn_order(length, code, generator)
+        y = drawn_order(length, code, on >> 1, generator)
     return finish(finish_new(y, on), out)
 
 
-cdef Tensor drawn_order(int64_t length, int code, object generator):
+cdef Tensor drawn_order(int64_t length, int code, int device, object generator):
     cdef Tensor y = tensor_new()
+    y.m.device = device
     adopt(y, ops.op_randperm(&y.m, length, code, generator_of(generator, "randperm")))
     return y
 
@@ -418,4 +420,7 @@ def manual_seed(seed=REQUIRED):
         number = int(seed)
     except (TypeError, ValueError) as error:
         raise type(error)(f"manual_seed(): an integer is wanted, got {seed!r} of type {kind_of(seed)}") from None
+    devices = _modules.get("cygrad.storage.cuda._cuda")
+    if devices is not None:
+        devices.seed_all(number)
     return ops.default_generator().manual_seed(number)

@@ -20,6 +20,7 @@ def arange(start=REQUIRED, end=None, step=1, *, out=None, dtype=None, layout=Non
     code = code_beside(dtype, out, default_dtype() if real else INT64)
     check_layout(layout, pin_memory, "arange")
     on = check_new(device, requires_grad, code, "arange")
+    y.m.device = on >> 1
     adopt(y, ops.op_arange(&y.m, start, end, step, code))
     return finish(finish_new(y, on), out)
 
@@ -48,6 +49,7 @@ def linspace(start=REQUIRED, end=REQUIRED, steps=REQUIRED, *, out=None, dtype=No
     if n < 0:
         raise RuntimeError(f"linspace(): number of steps must be non-negative, got {n}")
     on = check_new(device, requires_grad, code, "linspace")
+    y.m.device = on >> 1
     adopt(y, ops.op_linspace(&y.m, first, last, n, code))
     return finish(finish_new(y, on), out)
 
@@ -61,5 +63,6 @@ def eye(n=REQUIRED, m=None, *, out=None, dtype=None, layout=None, device=None, r
     if rows < 0 or columns < 0:
         raise RuntimeError(f"eye(): n and m must be greater or equal to 0, got {rows} and {columns}")
     on = check_new(device, requires_grad, code, "eye")
+    y.m.device = on >> 1
     adopt(y, ops.op_eye(&y.m, rows, columns, code))
     return finish(finish_new(y, on), out)

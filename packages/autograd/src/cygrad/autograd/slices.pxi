@@ -7,11 +7,12 @@
 cdef Tensor embed(Tensor g, const Dims* sizes, Meta* place):
     """Zeros of `sizes` with g in the place that a view had; `place` is that view of a row-major tensor whose data starts at NULL.
     Elements that the view showed several times receive the sum."""
-    cdef Tensor y = zeros_of(sizes.n, sizes.v, g.m.dtype), part = tensor_new(), values = g
+    cdef Tensor y = zeros_of(sizes.n, sizes.v, g.m.dtype, g.m.device), part = tensor_new(), values = g
     cdef Node n
     cdef int64_t offset = <int64_t>place.data // ITEMSIZE[g.m.dtype]
     if g.flags & BATCHED:
         y = spread(y, batch_of(g), True)
+    part.m.device = y.m.device
     meta_strided(&part.m, place.ndim, place.sizes, place.strides, g.m.dtype, y.m.data + offset * ITEMSIZE[g.m.dtype])
     adopt(part, y.mem)
     if g.flags & BATCHED:
@@ -183,11 +184,13 @@ cdef Tensor as_strided_backward(Tensor g, tuple view, tuple base):
     overlapping = has_internal_overlap(&part)
     meta_clear(&part)
     if overlapping:
-        times = zeros_of(1, block.v, g.m.dtype)          # the same for all examples
+        times = zeros_of(1, block.v, g.m.dtype, g.m.device)          # the same for all examples
+        part.device = times.m.device
         meta_strided(&part, sizes.n, sizes.v, strides.v, g.m.dtype,
                      times.m.data + <int64_t>(base[2] - low) * ITEMSIZE[g.m.dtype])
         try:
             ones = tensor_new()
+            (<Tensor>ones).m.device = times.m.device
             adopt((<Tensor>ones), ops.op_full(&(<Tensor>ones).m, sizes.n, sizes.v, 1.0, g.m.dtype))
             ops.add_in_order(&part, &(<Tensor>ones).m)
         finally:
@@ -287,7 +290,7 @@ cdef Tensor copy_of(Tensor g, const Dims* sizes, const Dims* strides):
         reach += (sizes.v[i] - 1) * strides.v[i]
     block.n = 1
     block.v[0] = reach
-    y = zeros_of(1, block.v, g.m.dtype)
+    y = zeros_of(1, block.v, g.m.dtype, g.m.device)
     if g.flags & BATCHED:
         y = spread(y, batch_of(g), True)
     tensor_empty(y)

@@ -21,6 +21,7 @@ cdef int fill_table() except -1:
         o.id = i + 1
         o.name = facts.name
         o.row = &NO_KERNELS[0]
+        o.kernel = facts.kernel
         if facts.kernel >= 0:
             o.row = <Loop*>dispatch.kernel_row(facts.kernel)
         o.kinds = facts.kinds

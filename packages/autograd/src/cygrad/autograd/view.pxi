@@ -41,6 +41,7 @@ cdef Storage storage_alias(Storage s):
     """The same memory under a version counter of its own: what .data gives."""
     cdef Storage root = storage_root(s)
     cdef Storage y = storage_borrow(root.ptr, root.nbytes, root, root.readonly)
+    y.device = root.device
     y.origin = 0 if not s.origin else UNCOUNTED if cyg_mode & MODE_INFERENCE else COUNTED
     return y
 
@@ -310,6 +311,7 @@ cdef inline int shape_output(Node n, Meta* m) except -1:
             n.osizes[i] = m.sizes[i]
     n.ondim = m.ndim
     n.odtype = m.dtype
+    n.odevice = m.device
     return 0
 
 

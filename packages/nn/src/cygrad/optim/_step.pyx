@@ -11,9 +11,9 @@ from cygrad.autograd._core cimport Tensor, adopt, before_write, bump, optimizer_
 from cygrad.optim._job cimport (
     ADAGRAD, ADAM_UPDATE, ADAMAX, ASGD, N_UPDATES, NADAM, RADAM, RULE_UPDATE, SGD_UPDATE, AdamRule, Job, Rule, SgdRule, Update)
 from cygrad.storage.core cimport (
-    CONTIGUOUS, DENSE, FLOAT32, FLOAT64, GRAIN, Meta, dtype_object, has_internal_overlap, may_share_memory,
+    CONTIGUOUS, DENSE, FLOAT32, FLOAT64, GRAIN, Meta, device_object, dtype_object, has_internal_overlap, may_share_memory,
     meta_same_shape, num_threads, shape_tuple)
-from cygrad.storage.ops cimport copy_into, fill_number, item, op_clone
+from cygrad.storage.ops cimport copy_into, fill_number, fused_step, item, op_clone
 
 import cygrad
 from cygrad.storage import dispatch
@@ -48,7 +48,7 @@ cdef class Batch:
     # owned by one call of sgd() or adam(); the jobs of all its parameters of both dtypes
     cdef Job* jobs
     cdef char* wide            # per job: 1 for double
-    cdef int n_jobs, capacity
+    cdef int n_jobs, capacity, device
     cdef int64_t total
     cdef list written          # tensors that change
     cdef list staged           # (tensor, contiguous copy) to be copied back
@@ -79,6 +79,10 @@ cdef class Batch:
             raise RuntimeError("the list of parameters grew while an optimizer step read it")
         if p.m.dtype != FLOAT32 and p.m.dtype != FLOAT64:
             raise RuntimeError(f"an optimizer step needs float32 or float64 parameters, got {dtype_object(p.m.dtype)}")
+        if self.n_jobs and p.m.device != self.device:
+            raise RuntimeError(f"one optimizer step updates parameters of one device, got {device_object(self.device)} and "
+                               f"{device_object(p.m.device)}")
+        self.device = p.m.device
         check_writable(p)
         check_like(p, g, "gradient")
         cdef bint flat
@@ -125,7 +129,9 @@ cdef class Batch:
         for t in self.written:
             before_write(t)
         self.check_memory()
-        if self.total < GRAIN or self.shares():
+        if self.device:
+            fused_step(self.device, self.jobs, self.wide, self.n_jobs, rule_id, rule)
+        elif self.total < GRAIN or self.shares():
             for j in range(self.n_jobs):
                 run_chunk(Chunk(j, 0, self.jobs[j].n), self.jobs, self.wide, rule_id, rule)
         else:
@@ -229,6 +235,9 @@ cdef int check_like(Tensor p, Tensor t, str role) except -1:
         raise RuntimeError(
             f"the {role} of a parameter must be {dtype_object(p.m.dtype)} of shape {tuple(shape_tuple(&p.m))} like the "
             f"parameter, got {dtype_object(t.m.dtype)} of shape {tuple(shape_tuple(&t.m))}")
+    if t.m.device != p.m.device:
+        raise RuntimeError(f"the {role} of a parameter must be on its device, {device_object(p.m.device)}, got one on "
+                           f"{device_object(t.m.device)}")
     return 0
 
 

@@ -291,6 +291,10 @@ class _Placer:
         elif where is not None:
             location = str(where)
         if location.partition(":")[0] != "cpu":
+            try:
+                return storage.to(location)
+            except RuntimeError:
+                pass
             raise Refused(
                 RuntimeError(
                     f"{self.name}: Attempting to deserialize object on device {location!r}, which is not available "

@@ -135,12 +135,15 @@ class LegacyReader:
             raise self.damaged("a storage in it has another length than its pickle says, or the file is truncated")
         if not storage.nbytes():
             return
-        target = bytes_of(storage)
+        here = storage.cpu()                     # itself, unless it is on a device
+        target = bytes_of(here)
         for at in range(0, len(target), CHUNK):
             data = self.file.read(min(CHUNK, len(target) - at))
             target[at : at + len(data)] = data
             if len(data) < min(CHUNK, len(target) - at):
                 raise self.damaged("the bytes of a storage end too early: the file is truncated")
+        if here is not storage:
+            storage.copy_(here)
 
 
 def _part(storage: UntypedStorage, part: Any, size: int) -> UntypedStorage:

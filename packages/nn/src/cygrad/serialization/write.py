@@ -63,8 +63,8 @@ class Pickler(pickle._Pickler):  # type: ignore[name-defined]
                 f"read as {before or 'bytes'} and as {kind or 'bytes'}; clone() one of the tensors"
             )
         if kind is None:
-            return "storage", UNTYPED, str(number), "cpu", storage.nbytes()
-        return "storage", storage_name(kind), str(number), "cpu", storage.nbytes() // kind.itemsize
+            return "storage", UNTYPED, str(number), str(storage.device), storage.nbytes()
+        return "storage", storage_name(kind), str(number), str(storage.device), storage.nbytes() // kind.itemsize
 
     def reducer_override(self, obj: Any) -> Any:
         """How tensors, shapes and devices are made again."""

@@ -3,15 +3,14 @@ cimport cython
 from libc.stdint cimport INT64_MAX, int64_t, uint64_t
 from libc.string cimport memset
 from cygrad.storage.core cimport (
-    BOOL, CONTIGUOUS, FLOAT32, ITEMSIZE, MAXDIM, MAXOPS, Iter, Loop, Meta, Storage, broadcast_shapes, default_dtype, dtype_code,
-    dtype_object, has_internal_overlap, is_integral, iter_build, iter_run_gil, meta_clear, meta_contig, meta_joint,
+    BOOL, CONTIGUOUS, FLOAT32, ITEMSIZE, MAXDIM, MAXOPS, Meta, Storage, broadcast_shapes, default_dtype, dtype_code,
+    device_object, dtype_object, has_internal_overlap, is_integral, meta_clear, meta_contig, meta_joint,
     meta_like, meta_storage, promote, real_of, shape_tuple, stride_tuple, view_as_strided, view_diagonal, view_expand,
     view_narrow, view_permute, view_reshape, view_select, view_slice, view_squeeze, view_transpose, view_unfold,
     view_unsqueeze, view_view, wrap_dim)
 from cygrad.storage.dispatch cimport kernel
 from cygrad.storage.interop cimport export_buffer, release_buffer, storage_of_buffer
-from cygrad.storage.ops cimport copy_into, fill_number, item, op_clone, to_list
-from cygrad.storage.core import device
+from cygrad.storage.ops cimport copy_into, fill_number, item, op_clone, run_pointwise, to_list
 from cygrad.storage.dispatch import KERNELS
 
 include "abi.pxi"
@@ -19,7 +18,6 @@ include "abi.pxi"
 check_storage_abi("cygrad.storage.array")
 
 cdef dict TABLE = {}       # rows of the op table, read when the first operation is called
-cdef object CPU = device("cpu")
 cdef Storage NOTHING = Storage()
 
 
@@ -123,12 +121,10 @@ cdef Array run_row(object row, list operands, dict scalars):
     cdef Meta* ops[MAXOPS]
     cdef int64_t sizes[MAXDIM]
     cdef double attr[4]
-    cdef Iter it
-    cdef Loop loop
     cdef int code = common_dtype(row, operands), k, n = len(operands), ndim
     cdef Array y
-    loop = kernel(KERNELS[row.name][0], code)
-    if loop == NULL:
+    kid = KERNELS[row.name][0]
+    if kernel(kid, code) == NULL:
         raise TypeError(f"{row.name} is not defined for {dtype_object(code)!r}")
     read_scalars(row, scalars, attr)
     for k in range(n):
@@ -140,8 +136,7 @@ cdef Array run_row(object row, list operands, dict scalars):
     meta_joint(&y.m, ops + 1, n, ndim, sizes, BOOL if row.out == "bool" else real_of(code) if row.out == "real" else code)
     y.storage = meta_storage(&y.m)
     ops[0] = &y.m
-    iter_build(&it, ops, n + 1, ndim, sizes)
-    iter_run_gil(&it, loop, attr)
+    run_pointwise(kid, code, ops, n + 1, ndim, sizes, attr)
     return y
 
 
@@ -213,6 +208,7 @@ cdef class Array:
         cdef int nd, d
         memset(&x, 0, sizeof(Meta))
         x.dtype = dtype_code(dtype)
+        x.device = storage.device
         length = storage.nbytes // ITEMSIZE[x.dtype]
         nd = read_ints((length - offset,) if sizes is None else sizes, n)
         for d in range(nd - 1, -1, -1):
@@ -249,7 +245,7 @@ cdef class Array:
     @property
     def device(self):
         """Where the memory lies."""
-        return CPU
+        return device_object(self.m.device)
 
     @property
     def ndim(self):

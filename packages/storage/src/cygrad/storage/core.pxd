@@ -49,6 +49,7 @@ cdef enum:             # KIND of a dtype, in the order of promotion
 cdef enum:             # Meta.flags
     CONTIGUOUS = 1     # row-major without gaps, size-1 dimensions ignored (PyTorch's rule)
     DENSE = 2          # a permutation of a contiguous block: no gaps and no overlap
+    FLAT = 4           # CONTIGUOUS, and in the CPU's memory: loops may run over it at once
 
 cdef struct Meta:
     char* data         # includes the storage offset; adding it again reads past the block
@@ -58,7 +59,7 @@ cdef struct Meta:
     int64_t inl[10]
     uint8_t ndim
     uint8_t dtype      # DTypeCode
-    uint8_t device     # 0 = CPU
+    uint8_t device     # 0 = CPU, k + 1 = cuda:k; only that device's kernels may follow data
     uint8_t flags
 
 cdef class Storage:
@@ -83,6 +84,7 @@ cdef class dtype:
 
 # ---- memory -------------------------------------------------------------------------------------------------------
 cdef Storage storage_new(int64_t nbytes)                    # uninitialised, 64-byte aligned; MemoryError/RuntimeError
+cdef Storage storage_on(int device, int64_t nbytes)         # the same in the memory of a device (0: the CPU)
 cdef Storage storage_borrow(char* ptr, int64_t nbytes, object owner, bint readonly)
 cdef int storage_origin(int origin) noexcept                # set for storages made by this thread from now on; returns what it was
 cdef void* block_alloc(int64_t nbytes) noexcept             # small scratch, GIL held; NULL when out of memory
@@ -90,7 +92,8 @@ cdef void block_free(void* p, int64_t nbytes) noexcept      # nbytes as given to
 cdef int settle() except -1                                 # before a live tensor's memory, shape or strides are replaced: waits for loops that run without the GIL
 
 # ---- metadata -----------------------------------------------------------------------------------------------------
-# y is always an empty Meta (all zero) that the callee fills; on error it is left empty.
+# y is always an empty Meta that the callee fills: all zero, but for `device`, which says where a new tensor is to lie. Views and
+# results of given tensors lie where those do. On error it is left empty.
 cdef int meta_alloc(Meta* y, int ndim) except -1            # points sizes/strides somewhere, values unset
 cdef void meta_clear(Meta* y) noexcept                      # gives a heap block back; y is empty again
 cdef int meta_like(Meta* y, const Meta* x) except -1        # same shape, strides, dtype, flags, data
@@ -98,7 +101,11 @@ cdef int meta_contig(Meta* y, int ndim, const int64_t* sizes, int dtype) except 
 cdef int meta_dense_like(Meta* y, const Meta* x, int dtype) except -1  # x's stride order if x is dense, else row-major (preserve_format)
 cdef int meta_strided(Meta* y, int ndim, const int64_t* sizes, const int64_t* strides, int dtype, char* data) except -1
 cdef int meta_joint(Meta* y, Meta** ops, int n, int ndim, const int64_t* sizes, int dtype) except -1   # result of broadcast ops: strides ordered as theirs (TensorIterator)
-cdef Storage meta_storage(Meta* y)                          # allocates for a dense y and sets y.data
+cdef Storage meta_storage(Meta* y)                          # allocates for a dense y, on its device, and sets y.data
+cdef inline void meta_place(Meta* y, int device) noexcept:   # y, which has no memory yet, is to lie there
+    y.device = device
+    y.flags = (y.flags & ~FLAT) | (FLAT if device == 0 and y.flags & CONTIGUOUS else 0)
+
 cdef bint meta_same_shape(const Meta* a, const Meta* b) noexcept
 cdef object shape_tuple(const Meta* m)                      # Size
 cdef object stride_tuple(const Meta* m)
@@ -123,6 +130,14 @@ cdef int view_narrow(Meta* y, const Meta* x, int64_t dim, int64_t start, int64_t
 cdef int view_diagonal(Meta* y, const Meta* x, int64_t offset, int64_t dim1, int64_t dim2) except -1
 cdef int view_unfold(Meta* y, const Meta* x, int64_t dim, int64_t size, int64_t step) except -1
 cdef int view_as_strided(Meta* y, const Meta* x, Storage s, int nd, const int64_t* sizes, const int64_t* strides, int64_t offset) except -1
+
+# ---- devices ------------------------------------------------------------------------------------------------------
+ctypedef void* (*DeviceAlloc)(int device, int64_t nbytes) except NULL      # nbytes > 0
+ctypedef void (*DeviceFree)(int device, void* p) noexcept
+ctypedef int (*DeviceMove)(int to_device, void* to, int device, const void* source, int64_t nbytes) except -1     # bytes; done when it returns
+cdef int enter_memory(DeviceAlloc alloc, DeviceFree release, DeviceMove move) except -1    # called once, by the module that knows devices
+cdef object device_object(int device)                       # of a Meta
+cdef int device_code(object o) except -1                    # a device, its name or number, None for the default; RuntimeError where there is none
 
 # ---- types --------------------------------------------------------------------------------------------------------
 cdef dtype dtype_object(int code)

@@ -12,6 +12,7 @@ builtin_type = type
 
 include "abi.pxi"
 include "types.pxi"     # dtype, Size, device
+include "devices.pxi"   # memory beside the CPU's
 include "memory.pxi"    # block cache, Storage
 include "births.pxi"    # where storages were made
 include "meta.pxi"      # Meta, broadcasting, overlap

@@ -84,6 +84,7 @@ cdef extern from *:
 
 cdef enum:
     DL_CPU = 1
+    DL_CUDA = 2
     DL_CUDA_HOST = 3       # page-locked memory of the CPU
     DL_READ_ONLY = 1       # flags
     DL_IS_COPIED = 2
@@ -115,7 +116,7 @@ cdef dict DL_CODES = {kind: code for code, kind in DL_KINDS.items()}
 cdef void fill_dl(CygDLTensor* t, const Meta* m, int64_t* dims) noexcept:
     cdef int d
     t.data = m.data
-    t.device.device_type, t.device.device_id = DL_CPU, 0
+    t.device.device_type, t.device.device_id = (DL_CUDA, m.device - 1) if m.device else (DL_CPU, 0)
     t.ndim = m.ndim
     t.shape, t.strides = dims, dims + m.ndim
     for d in range(m.ndim):
@@ -190,6 +191,7 @@ def dlpack_from_storage(Storage storage not None, dtype, sizes, strides, int64_t
     memset(&x, 0, sizeof(Meta))
     memset(&m, 0, sizeof(Meta))
     x.dtype = dtype_code(dtype)
+    x.device = storage.device
     view_as_strided(&m, &x, storage, nd, n, st, offset)
     try:
         return dlpack_capsule(&m, storage, versioned, copied)
@@ -216,15 +218,38 @@ cdef object produce(object obj, object copy):
     if not hasattr(obj, "__dlpack_device__"):
         raise TypeError(f"from_dlpack(): {type(obj).__name__} has __dlpack__, but no __dlpack_device__")
     kind, number = obj.__dlpack_device__()
+    if kind == DL_CUDA:
+        return produce_away(obj, number, copy)
     if kind not in (DL_CPU, DL_CUDA_HOST):
         raise BufferError(f"from_dlpack(): {type(obj).__name__} lies on DLPack device ({int(kind)}, {number}), and "
-                          f"tensors here lie on the CPU, which is (1, 0); move it there first")
+                          f"tensors here lie on the CPU, which is (1, 0), or CUDA devices; move it there first")
     try:
         if copy is None:
             return obj.__dlpack__(max_version=(DL_MAJOR, DL_MINOR))
         return obj.__dlpack__(max_version=(DL_MAJOR, DL_MINOR), copy=copy)
     except TypeError:                # a producer of version 0
         return obj.__dlpack__()
+
+
+cdef object produce_away(object obj, number, object copy):
+    """The same on a CUDA device; the producer lets the stream that is used here wait for its work."""
+    from cygrad.storage import cuda
+    cuda.code_of(device("cuda", number))
+    stream = cuda.extension().stream_address(number) or 1              # 1: the standard's word for the default stream
+    try:
+        if copy is None:
+            return obj.__dlpack__(stream=stream, max_version=(DL_MAJOR, DL_MINOR))
+        return obj.__dlpack__(stream=stream, max_version=(DL_MAJOR, DL_MINOR), copy=copy)
+    except TypeError:                # a producer of version 0
+        return obj.__dlpack__(stream=stream)
+
+
+cdef int device_of_dl(const CygDLTensor* t) except -1:
+    if t.device.device_type == DL_CPU or t.device.device_type == DL_CUDA_HOST:
+        return 0
+    if t.device.device_type != DL_CUDA:
+        raise RuntimeError(f"from_dlpack(): unsupported device_type: {t.device.device_type}; 1, the CPU, or 2, CUDA, is wanted")
+    return device_code(device("cuda", t.device.device_id))
 
 
 cdef int code_of_dl(const CygDLTensor* t) except -1:
@@ -243,8 +268,7 @@ cdef Storage storage_of_dl(Meta* y, const CygDLTensor* t, object owner, bint rea
     cdef char* data = <char*>(<size_t>t.data + <size_t>t.byte_offset)        # of an empty array it may be NULL
     cdef Storage memory
     cdef bint empty = False
-    if t.device.device_type not in (DL_CPU, DL_CUDA_HOST):
-        raise RuntimeError(f"from_dlpack(): unsupported device_type: {t.device.device_type}; 1, the CPU, is wanted")
+    y.device = device_of_dl(t)
     if not 0 <= t.ndim <= MAXDIM:
         raise RuntimeError(f"from_dlpack(): a tensor has at most {MAXDIM} dimensions, the array has {t.ndim}")
     for d in range(t.ndim - 1, -1, -1):
@@ -259,6 +283,7 @@ cdef Storage storage_of_dl(Meta* y, const CygDLTensor* t, object owner, bint rea
         empty |= t.shape[d] == 0
         last += (t.shape[d] - 1) * strides[d]
     memory = storage_borrow(NULL if empty else data, 0 if empty else (last + 1) * ITEMSIZE[code], owner, readonly)
+    memory.device = y.device
     meta_strided(y, t.ndim, t.shape, strides, code, memory.ptr)
     return memory
 

@@ -7,9 +7,9 @@ from libc.stdint cimport int64_t
 from libc.string cimport memset
 from cygrad.storage.core cimport (
     BOOL, UINT8, INT8, INT16, INT32, INT64, UINT16, UINT32, UINT64, FLOAT16, FLOAT32, FLOAT64, COMPLEX64, COMPLEX128,
-    CONTIGUOUS, ITEMSIZE, MAXDIM, Meta, Storage, block_alloc, block_free, dtype_code, dtype_object, meta_clear,
+    CONTIGUOUS, ITEMSIZE, MAXDIM, Meta, Storage, block_alloc, block_free, device_code, device_object, dtype_code, dtype_object, meta_clear,
     meta_strided, shape_tuple, storage_borrow, storage_new, stride_tuple, view_as_strided)
-from cygrad.storage.core import dtypes
+from cygrad.storage.core import device, dtypes
 
 include "abi.pxi"
 
@@ -438,6 +438,8 @@ cdef int export_buffer(Py_buffer* view, object owner, const Meta* m, Storage s, 
     cdef int64_t* shape
     cdef int d
     view.obj = None
+    if m.device:
+        raise BufferError(f"the memory of a tensor on {device_object(m.device)} cannot be reached from the CPU: use .cpu() first")
     if CYG_FORMAT[m.dtype] == NULL:
         raise BufferError(f"the buffer protocol has no format for {dtype_object(m.dtype)!r}")
     if flags & PyBUF_WRITABLE and s.readonly:

@@ -272,6 +272,7 @@ cdef enum:                 # Storage.kind
     BLOCK = 1              # from block_alloc
     BORROWED = 2           # belongs to `owner`
     RESIZED = 3            # from block_alloc, for as many bytes as the int `owner` says
+    ELSEWHERE = 4          # from a device's allocator
 
 
 cdef int out_of_memory(int64_t nbytes) except -1:
@@ -306,11 +307,11 @@ cdef Storage storage_new(int64_t nbytes):
 
 cdef inline int take_block(Storage s, int64_t nbytes) except -1:
     """Memory for a storage that has none."""
-    cdef void* p = block_alloc(nbytes)
+    cdef void* p = block_alloc(nbytes) if s.device == 0 else device_alloc(s.device, nbytes)
     if p == NULL:
         out_of_memory(nbytes)
     s.ptr = <char*>p
-    s.kind = BLOCK
+    s.kind = BLOCK if s.device == 0 else ELSEWHERE
     s.nbytes = nbytes
     return 0
 
@@ -385,6 +386,8 @@ cdef class Storage:
             block_free(self.ptr, self.nbytes)
         elif self.kind == RESIZED:
             block_free(self.ptr, self.owner)
+        elif self.kind == ELSEWHERE:
+            device_free(self.device, self.ptr)
 
     def _count_bytes(self):
         """Size in bytes."""
@@ -412,7 +415,7 @@ cdef class Storage:
     @property
     def device(self):
         """Where the memory lies."""
-        return CPU
+        return device_object(self.device)
 
     @staticmethod
     def from_file(filename, shared=False, nbytes=0):
@@ -444,18 +447,25 @@ cdef class Storage:
 
     def clone(self):
         """A storage of its own with the same bytes."""
-        cdef Storage s = storage_new(self.nbytes)
-        if self.nbytes:
-            memcpy(s.ptr, self.ptr, self.nbytes)
+        cdef Storage s = storage_on(self.device, self.nbytes)
+        move_bytes(s, self)
         return s
+
+    def cpu(self):
+        """A storage on the CPU with the same bytes: itself if it is there."""
+        return self if self.device == 0 else moved_storage(self, 0)
+
+    def to(self, device):
+        """A storage on a device with the same bytes: itself if it is there."""
+        return self if self.device == device_code(device) else moved_storage(self, device_code(device))
 
     def copy_(self, Storage source not None, non_blocking=None):
         """Overwrite all bytes with those of a storage of the same size."""
         if source.nbytes != self.nbytes:
             raise RuntimeError(f"size does not match, self was {self.nbytes} bytes but src was {source.nbytes} bytes")
-        check_bytes_writable(self)
-        if self.nbytes:
-            memmove(self.ptr, source.ptr, self.nbytes)
+        if self.readonly:
+            check_bytes_writable(self)
+        move_bytes(self, source)
         self.version += 1
         self.last_op = 0
         return self
@@ -508,6 +518,8 @@ cdef class Storage:
 
     def tolist(self):
         """The bytes as a list of int."""
+        if self.device:
+            return self.cpu().tolist()
         return [<uint8_t>self.ptr[i] for i in range(self.nbytes)]
 
     def __getitem__(self, index):
@@ -517,8 +529,10 @@ cdef class Storage:
             if step != 1:
                 raise RuntimeError(f"a storage is sliced with step 1, not {step}")
             i = start
+            check_host(self)
             return storage_borrow(self.ptr + i, max(stop - start, 0), self, self.readonly)
         storage_index(self, index, &i)
+        check_host(self)
         return <uint8_t>self.ptr[i]
 
     def __setitem__(self, index, value):
@@ -548,25 +562,28 @@ cdef class Storage:
         return memo[id(self)]
 
     def __reduce__(self):
+        if self.device:
+            return storage_of_bytes, (self.cpu().__reduce__()[1][0], str(device_object(self.device)))
         return storage_of_bytes, (PyBytes_FromStringAndSize(self.ptr, self.nbytes),)
 
     def __repr__(self):
         values = "".join(f" {b}\n" for b in self.tolist())
-        return f"{values}[torch.storage.UntypedStorage(device=cpu) of size {self.nbytes}]"
+        return f"{values}[torch.storage.UntypedStorage(device={device_object(self.device)}) of size {self.nbytes}]"
 
 
 cdef int check_bytes_writable(Storage s) except -1:
+    check_host(s)
     if s.readonly:
         raise RuntimeError("this storage was borrowed from read-only memory and cannot be written")
     return 0
 
 
-def storage_of_bytes(bytes content not None):
+def storage_of_bytes(bytes content not None, device=None):
     """A storage of its own that holds a copy of these bytes: how pickles and deep copies make one."""
     cdef Storage s = storage_new(len(content))
     if content:
         memcpy(s.ptr, <const char*>content, len(content))
-    return s
+    return s if device is None else s.to(device)
 
 
 # The C field holds the name `nbytes`, so the method that Python calls by that name is entered by hand.

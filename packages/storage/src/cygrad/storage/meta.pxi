@@ -73,7 +73,7 @@ cdef int meta_contig(Meta* y, int ndim, const int64_t* sizes, int dtype) except 
         bad |= cyg_mul(stride, s if s > 1 else 1, &stride)
         cyg_mul(n, s, &n)      # no overflow where stride, which counts a 0 as 1, has none
     y.numel = n
-    y.flags = CONTIGUOUS | DENSE
+    y.flags = CONTIGUOUS | DENSE | (FLAT if y.device == 0 else 0)
     if bad or cyg_mul(stride, ITEMSIZE[dtype], &nbytes):
         meta_clear(y)
         bad_sizes(ndim, sizes)
@@ -95,11 +95,11 @@ cdef int by_stride(const Meta* x, int* order) noexcept:
 
 
 cdef void set_flags(Meta* y) noexcept:
-    """CONTIGUOUS and DENSE from sizes and strides; numel is known."""
+    """All flags from sizes, strides and device; numel is known."""
     cdef int64_t stride = 1
     cdef int order[MAXDIM]
     cdef int d, i, n
-    y.flags = CONTIGUOUS | DENSE
+    y.flags = CONTIGUOUS | DENSE | (FLAT if y.device == 0 else 0)
     if y.numel == 0:
         return
     for d in range(y.ndim - 1, -1, -1):
@@ -188,6 +188,9 @@ cdef int meta_joint(Meta* y, Meta** ops, int n, int ndim, const int64_t* sizes, 
     cdef int64_t stride = 1
     cdef bint rowmajor = True, alike = True, full
     cdef int i
+    for i in range(n):
+        if ops[i].device:
+            y.device = ops[i].device
     meta_contig(y, ndim, sizes, dtype)
     for i in range(n):
         full = meta_same_shape(ops[i], y)
@@ -229,7 +232,7 @@ cdef Storage meta_storage(Meta* y):
     cdef int64_t nbytes
     if cyg_mul(y.numel, ITEMSIZE[y.dtype], &nbytes):
         bad_sizes(y.ndim, y.sizes)
-    s = storage_new(nbytes)
+    s = storage_new(nbytes) if y.device == 0 else storage_on(y.device, nbytes)
     y.data = s.ptr
     return s
 

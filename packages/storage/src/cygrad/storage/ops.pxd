@@ -1,20 +1,26 @@
 # Hand-written operations over Metas: shape rule, allocation and kernel of everything that is not pointwise and not a
-# view.
+# view. Each runs on the device that its operands are on, or y.device where it has none (see opgen/gate.py, which prints the
+# functions from these declarations): RuntimeError for two devices, NotImplementedError where the device has no such function.
 # May cimport: core, dispatch. y is an empty Meta that the callee fills (shape, strides, dtype, data); the Storage of y
 # is returned. Bad arguments raise PyTorch's exception type before anything is written. GIL held by the caller; long
 # loops release it.
 from libc.stdint cimport int64_t, uint64_t
-from cygrad.storage.core cimport Meta, Storage
+from cygrad.storage.core cimport Iter, Meta, Storage
+
+# ---- devices: what is at `table` is a struct Ops (printed, _ops_table.pxi); pointers that are NULL are operations it lacks
+cdef int enter_table(bint away, const void* table, size_t nbytes) except -1
+cdef bint copies_go_on() noexcept                            # whether copies between devices may return before they are done
+cdef bint let_copies_go_on(bint on) noexcept                 # returns what it was; the GIL is held until it is set back
 
 # ---- copying
 cdef Storage op_cast(Meta* y, Meta* x, int dtype)             # op_clone in x's stride order
 # copy and cast; rowmajor False keeps the stride order of a dense x
 cdef Storage op_clone(Meta* y, Meta* x, int dtype, bint rowmajor)
-# broadcasts and casts src; RuntimeError if shapes differ or dst overlaps itself; src/dst overlap is right (buffers)
+# the only one between devices; broadcasts and casts src; RuntimeError if shapes differ or dst overlaps itself; src/dst overlap is right (buffers)
 cdef int copy_into(Meta* dst, Meta* src) except -1
 # Python number -> dst.dtype, RuntimeError on overflow as PyTorch's fill_
 cdef int fill_number(Meta* dst, object value) except -1
-cdef int fill_double(Meta* dst, double value) noexcept       # internal: value is representable
+cdef int fill_double(Meta* dst, double value) except -1       # internal: value is representable
 # one element of dtype `code` from one of dtype `source_code`
 cdef void convert_one(char* to, int code, void* cell, int source_code) noexcept nogil
 # x += src, one element after another, for an x that reaches some elements twice; same shape and dtype
@@ -148,9 +154,20 @@ cdef int tril_into(Meta* x, int64_t diagonal) except -1
 cdef int triu_into(Meta* x, int64_t diagonal) except -1
 cdef Storage op_repeat_positions(Meta* y, Meta* repeats, int64_t total)             # i repeats[i] times
 
-# ---- random numbers: PyTorch's CPU generator, number for number
+# ---- pointwise loops: kernel `kid` for dtype `code`
+# ms: the result, then inputs that broadcast to `sizes`; numbers on the CPU may stand beside tensors of another device
+cdef int run_pointwise(int kid, int code, Meta** ms, int n, int ndim, const int64_t* sizes, const double* attr) except -1
+# what a device has for it, over what iter_build made; bit k of held: it.p[k] is the CPU's address of a number
+cdef int pointwise(int device, int kid, int code, Iter* it, int held, const double* attr) except -1
+
+# ---- steps of optimisers, over all parameters: jobs and rule as cygrad/optim/_job.pxd has them; the CPU has its own loops there
+cdef int fused_step(int device, const void* jobs, const char* wide, int count, int rule_id, const void* rule) except -1
+
+# ---- random numbers: on the CPU PyTorch's, number for number
 cdef class Generator:
     cdef void* mt
+    cdef readonly int device_code   # as in a Meta: where it draws
+    cdef uint64_t key, taken        # elsewhere than on the CPU: the seed, and how many numbers were drawn
 cdef Generator default_generator()
 cdef int uniform_into(Meta* x, double low, double high, Generator gen) except -1
 cdef int normal_into(Meta* x, double mean, double std, Generator gen) except -1

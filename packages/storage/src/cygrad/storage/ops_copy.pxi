@@ -286,7 +286,7 @@ cdef int fill_number(Meta* dst, object value) except -1:
     return 0
 
 
-cdef int fill_double(Meta* dst, double value) noexcept:
+cdef int fill_double(Meta* dst, double value) except -1:
     fill_element(dst, &value, FLOAT64)
     return 0
 

@@ -10,6 +10,10 @@ cdef struct Draw:          # what to draw, the same for every element
     int64_t base
 
 
+cdef Twister* twister(Generator gen) noexcept:
+    return <Twister*> (default_generator() if gen is None else gen).mt
+
+
 cdef inline double draw(const Draw* r, bint single) noexcept nogil:
     cdef float low, high, y
     cdef double x

@@ -345,16 +345,17 @@ cdef class device:
     Parameters
     ----------
     type : str or device
-        ``"cpu"``, or ``"cpu:0"`` with an index.
+        ``"cpu"`` or ``"cuda"``, or ``"cuda:0"`` with an index.
     index : int, optional
 
     Raises
     ------
     RuntimeError
-        If there is no such device.
+        If there is no such kind of device. Whether CUDA devices are there, and which, is asked when one is used.
     """
     cdef readonly str type
     cdef readonly object index
+    cdef list before           # default devices that come back when a `with` ends
 
     def __init__(self, type, index=None):
         if isinstance(type, device):
@@ -368,8 +369,8 @@ cdef class device:
             if not number.isdecimal():
                 raise RuntimeError(f"{type!r} is no device: the part behind the colon must be a number")
             index = int(number)
-        if name != "cpu":
-            raise RuntimeError(f"there is no device {type!r} here; the devices are: 'cpu'")
+        if name not in ("cpu", "cuda"):
+            raise RuntimeError(f"there is no device {type!r} here; the devices are: 'cpu', 'cuda'")
         if index is not None and (not isinstance(index, int) or index < 0):
             raise RuntimeError(f"a device index is a non-negative int, got {index!r}")
         self.type = name
@@ -391,13 +392,16 @@ cdef class device:
     def __reduce__(self):
         return device, ((self.type,) if self.index is None else (self.type, self.index))
 
-    # In a ``with`` it is the default device for what is made inside: the CPU, which it is anyway.
+    # In a ``with`` it is where tensors are made inside, unless they say otherwise.
 
     def __enter__(self):
+        if self.before is None:
+            self.before = []
+        self.before.append(set_default_device(self))
         return self
 
     def __exit__(self, *_):
-        return None
+        set_default_device(self.before.pop())
 
 
 CPU = device("cpu")

@@ -89,6 +89,7 @@ cdef int view_view(Meta* y, const Meta* x, int nd, const int64_t* sizes) except 
             f"view: the shape {listed(nd, sizes)} is not compatible with a tensor of size {listed(x.ndim, x.sizes)} "
             f"and stride {listed(x.ndim, x.strides)}, because it would join dimensions that do not follow each other in "
             f"memory (the tensor is not contiguous there); use .reshape(...), which copies where it must")
+    y.device = x.device
     return meta_strided(y, nd, full, strides, x.dtype, x.data)
 
 
@@ -97,8 +98,10 @@ cdef int view_reshape(Meta* y, const Meta* x, int nd, const int64_t* sizes) exce
     cdef int64_t strides[MAXDIM]
     resolve_sizes(x, nd, sizes, full)
     if view_strides(x, nd, full, strides):
+        y.device = x.device
         meta_strided(y, nd, full, strides, x.dtype, x.data)
         return 1
+    y.device = x.device
     meta_contig(y, nd, full, x.dtype)
     return 0
 
@@ -133,6 +136,7 @@ cdef int view_expand(Meta* y, const Meta* x, int nd, const int64_t* sizes) excep
                                    f"{d}; target sizes {listed(nd, sizes)}, tensor sizes {listed(x.ndim, x.sizes)}")
             strides[d] = 0
         full[d] = want
+    y.device = x.device
     return meta_strided(y, nd, full, strides, x.dtype, x.data)
 
 
@@ -148,6 +152,7 @@ cdef int view_permute(Meta* y, const Meta* x, int nd, const int64_t* dims) excep
             raise RuntimeError(f"permute: duplicate dims are not allowed: {listed(nd, dims)} has dimension {order[d]} "
                                f"twice")
         seen |= <uint64_t>1 << order[d]
+    y.device = x.device
     meta_open(y, nd, x.dtype, x.data)
     for d in range(nd):
         y.sizes[d] = x.sizes[order[d]]
@@ -174,6 +179,7 @@ cdef int view_squeeze(Meta* y, const Meta* x, uint64_t mask) except -1:
             drop |= <uint64_t>1 << d
         else:
             nd += 1
+    y.device = x.device
     meta_open(y, nd, x.dtype, x.data)
     nd = 0
     for d in range(x.ndim):
@@ -189,6 +195,7 @@ cdef int view_squeeze(Meta* y, const Meta* x, uint64_t mask) except -1:
 cdef int view_unsqueeze(Meta* y, const Meta* x, int64_t dim) except -1:
     cdef int at = wrap_dim(dim, x.ndim + 1)
     cdef int d
+    y.device = x.device
     meta_open(y, x.ndim + 1, x.dtype, x.data)
     for d in range(x.ndim):
         y.sizes[d + (d >= at)] = x.sizes[d]
@@ -215,6 +222,7 @@ cdef int view_select(Meta* y, const Meta* x, int64_t dim, int64_t index) except 
     if i < 0 or i >= x.sizes[at]:
         raise IndexError(f"index {index} is out of bounds for dimension {at} with size {x.sizes[at]} (the shape is "
                          f"{listed(x.ndim, x.sizes)})")
+    y.device = x.device
     meta_open(y, x.ndim - 1, x.dtype, x.data + i * x.strides[at] * ITEMSIZE[x.dtype])
     for d in range(x.ndim - 1):
         y.sizes[d] = x.sizes[d + (d >= at)]
@@ -278,6 +286,7 @@ cdef int view_diagonal(Meta* y, const Meta* x, int64_t offset, int64_t dim1, int
         length = 0 if offset >= cols else min(rows, cols - offset)
     else:
         length = 0 if -offset >= rows or offset == INT64_MIN else min(rows + offset, cols)
+    y.device = x.device
     meta_open(y, x.ndim - 1, x.dtype, x.data)
     if length > 0:
         y.data += (offset * x.strides[b] if offset > 0 else -offset * x.strides[a]) * ITEMSIZE[x.dtype]
@@ -300,6 +309,7 @@ cdef int view_unfold(Meta* y, const Meta* x, int64_t dim, int64_t size, int64_t 
         raise RuntimeError(f"unfold: the maximum size for dimension {at} is {have}, but size is {size}")
     if step <= 0:
         raise RuntimeError(f"unfold: step is {step} but must be > 0")
+    y.device = x.device
     meta_open(y, x.ndim + 1, x.dtype, x.data)
     memcpy(y.sizes, x.sizes, 8 * x.ndim)
     memcpy(y.strides, x.strides, 8 * x.ndim)
@@ -336,6 +346,7 @@ cdef int view_as_strided(Meta* y, const Meta* x, Storage s, int nd, const int64_
         raise RuntimeError(
             f"as_strided: sizes {listed(nd, sizes)}, strides {listed(nd, strides)} and storage offset {offset} reach out "
             f"of bounds for a storage of {s.nbytes} bytes ({s.nbytes // item} elements of {dtype_object(x.dtype)!r})")
+    y.device = x.device
     return meta_strided(y, nd, sizes, strides, x.dtype, s.ptr + offset * item)
 
 
@@ -350,6 +361,7 @@ cdef int view_parts(Meta* y, const Meta* x) except -1:
     for d in range(x.ndim):
         sizes[d], strides[d] = x.sizes[d], 2 * x.strides[d]
     sizes[x.ndim], strides[x.ndim] = 2, 1
+    y.device = x.device
     return meta_strided(y, x.ndim + 1, sizes, strides, real_of(x.dtype), x.data)
 
 
@@ -370,4 +382,5 @@ cdef int view_whole(Meta* y, const Meta* x) except -1:
         raise RuntimeError(f"view_as_complex: all strides but the last must be divisible by 2, got {listed(x.ndim, x.strides)}")
     if <uint64_t>x.data % (2 * ITEMSIZE[x.dtype]):
         raise RuntimeError("view_as_complex: the storage offset must be divisible by 2")
+    y.device = x.device
     return meta_strided(y, last, x.sizes, strides, complex_of(x.dtype), x.data)

@@ -17,10 +17,10 @@ _INT64, _DOUBLE = dtypes["int64"], dtypes["float64"]
 def tally(bins, weights, size, dtype):
     """The sum of weights (None: the count) in each of `size` bins; float32 is added in double."""
     if weights is None:
-        weights = _core.ones((), dtype=_INT64).expand(bins.shape)
+        weights = _core.ones((), dtype=_INT64, device=bins.device).expand(bins.shape)
     elif weights.dtype is not _INT64:
         weights = weights.to(_DOUBLE)
-    total = _core.index_add(_core.zeros(size, dtype=weights.dtype), 0, bins, weights)
+    total = _core.index_add(_core.zeros(size, dtype=weights.dtype, device=weights.device), 0, bins, weights)
     return total if total.dtype is dtype else total.to(dtype)
 
 
@@ -89,7 +89,7 @@ def histc(input: Tensor, bins: int = 100, min=0, max=0) -> Tensor:
         x = input.detach().reshape(-1)
         low, high = limits(x, min, max, "torch.histc")
         x = x[(x >= low) & (x <= high)]
-        low, high = _core.tensor([low, high], dtype=x.dtype).unbind()
+        low, high = _core.tensor([low, high], dtype=x.dtype, device=x.device).unbind()
         place = ((x - low) * bins / (high - low)).to(_INT64).clamp(max=bins - 1)
         return tally(place, None, bins, input.dtype)
 
@@ -118,7 +118,7 @@ def edges_of(x, bins, span, axis, name):
         raise RuntimeError(f"{name}: min should not exceed max, but got min {low} max {high} for dimension {axis}")
     if low == high:
         low, high = low - 0.5, high + 0.5
-    return _core.linspace(low, high, count + 1, dtype=x.dtype)
+    return _core.linspace(low, high, count + 1, dtype=x.dtype, device=x.device)
 
 
 def grid_counts(points, edges, weight, density):

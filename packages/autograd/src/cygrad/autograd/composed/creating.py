@@ -109,8 +109,7 @@ def indices(function: str, row, col, offset, dtype, device, layout, below: bool)
     for name, n in (("row", row), ("col", col)):
         if n < 0:
             raise RuntimeError(f"{function}(): {name} must be non-negative, got {n}")
-    _core.empty(0, layout=layout, device=device)        # refuses what there is not
-    distance = _core.arange(col) - _core.arange(row).unsqueeze(1)
+    distance = _core.arange(col, layout=layout, device=device) - _core.arange(row, device=device).unsqueeze(1)
     inside = distance <= offset if below else distance >= offset
     found = inside.nonzero().t().contiguous()
     return found if dtype is None else found.to(dtype)
@@ -224,5 +223,5 @@ def vander(x: Tensor, N=None, increasing: bool = False) -> Tensor:
     if n < 0:
         raise RuntimeError(f"vander(): N must be non-negative, got {n}")
     kind = x if x.dtype.is_floating_point or x.dtype.is_complex else x.long()
-    powers = _core.arange(n) if increasing else _core.arange(n - 1, -1, -1)
+    powers = (_core.arange(n) if increasing else _core.arange(n - 1, -1, -1)).to(x.device)
     return kind.unsqueeze(1) ** powers.to(_dtypes["int64"])

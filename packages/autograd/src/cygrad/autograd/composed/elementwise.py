@@ -227,7 +227,7 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
     result = _core.lgamma(tensor_arg(input, "mvlgamma"))
     if p == 1:
         return result
-    parts = _core.lgamma(input.unsqueeze(-1) - _core.arange(p, dtype=result.dtype) / 2)
+    parts = _core.lgamma(input.unsqueeze(-1) - _core.arange(p, dtype=result.dtype, device=result.device) / 2)
     return _core.sum(parts, -1) + p * (p - 1) / 4 * math.log(math.pi)
 
 

@@ -99,7 +99,7 @@ class FftC2R(Function):
         dims, scale, n = ctx.options
         y = FftR2C.apply(g, dims, scale)
         # all but frequency 0, and the highest of an even number, stand for two elements of the whole spectrum
-        weights = _core.ones(y.shape[dims[-1]], dtype=g.dtype)
+        weights = _core.ones(y.shape[dims[-1]], dtype=g.dtype, device=g.device)
         weights[1 : (n + 1) // 2] = 2
         y = y * weights.reshape([-1 if d == dims[-1] else 1 for d in range(y.dim())])
         return fitted(y, dims[-1:], (ctx.half,)), None, None, None

@@ -113,5 +113,6 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
     steps = [1]
     for n in reversed(sizes[1:]):
         steps.append(steps[-1] * n)
-    rows = _core.div(indices.long().unsqueeze(-1), _core.tensor(steps[::-1]), rounding_mode="floor")
-    return _core.unbind(rows % _core.tensor(sizes), -1)
+    steps = _core.tensor(steps[::-1], device=indices.device)
+    rows = _core.div(indices.long().unsqueeze(-1), steps, rounding_mode="floor")
+    return _core.unbind(rows % _core.tensor(sizes, device=indices.device), -1)

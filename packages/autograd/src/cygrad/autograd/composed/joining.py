@@ -93,7 +93,8 @@ def block_diag(*tensors: Tensor) -> Tensor:
     dtype = blocks[0].dtype
     for b in blocks[1:]:
         dtype = _core.promote_types(dtype, b.dtype)
-    y = _core.zeros(sum(b.shape[0] for b in blocks), sum(b.shape[1] for b in blocks), dtype=dtype)
+    size = [sum(b.shape[d] for b in blocks) for d in (0, 1)]
+    y = _core.zeros(size, dtype=dtype, device=blocks[0].device)
     y = _core.with_room(y, *blocks)
     row = column = 0
     for b in blocks:

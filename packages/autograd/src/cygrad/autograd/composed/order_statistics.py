@@ -142,7 +142,7 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, T
             values, order = _core.sort(input, dim=dim, stable=True)
             n = input.shape[dim]
             shape = [n if d == dim else 1 for d in range(input.dim())]
-            at = _core.arange(n).view(shape).expand(input.shape)
+            at = _core.arange(n, device=input.device).view(shape).expand(input.shape)
             later = values.narrow(dim, 1, n - 1) != values.narrow(dim, 0, n - 1)
             begins = _core.where(later, at.narrow(dim, 1, n - 1), _core.zeros((), dtype=dtypes["int64"]))
             begin = _core.cummax(_core.cat([_core.zeros_like(at.narrow(dim, 0, 1)), begins], dim), dim)[0]
@@ -179,7 +179,7 @@ def fractions(input, q, name, interpolation):
         return q
     if not 0 <= q <= 1:
         raise RuntimeError(f"{name}() q must be in the range [0, 1] but got {q}")
-    return _core.tensor(float(q), dtype=input.dtype)
+    return _core.tensor(float(q), dtype=input.dtype, device=input.device)
 
 
 def between(values, ranks, interpolation):

@@ -1,5 +1,6 @@
 """What programs ask about kinds of tensors that are not here (sparse, quantised, on other devices), and old names."""
 
+from cygrad.storage import cuda as devices
 from cygrad.storage.core import Storage
 from cygrad.storage.typed import TypedStorage
 
@@ -8,7 +9,7 @@ from .._core import Tensor, add_methods
 from . import composed
 from ._args import ints_arg, tensor_arg
 
-NO_ACCELERATOR = "Cannot access accelerator device when none is available: cygrad computes on the CPU"
+NO_ACCELERATOR = "Cannot access accelerator device when none is available"
 
 
 def constant(value, doc):
@@ -28,20 +29,51 @@ add_methods({
 
 @composed("method")
 def is_pinned(input: Tensor, device=None) -> bool:
-    """Whether the memory is one that an accelerator reads directly: no."""
-    return False
+    """Whether the memory is page-locked, so that CUDA devices read it on their own."""
+    return devices.why_not() is None and devices.extension().is_pinned(input.untyped_storage())
 
 
 @composed("method")
 def pin_memory(input: Tensor, device=None) -> Tensor:
-    """Raises RuntimeError: there is no accelerator that could read the memory."""
-    raise RuntimeError(NO_ACCELERATOR)
+    """The tensor in page-locked memory, from which CUDA devices copy on their own; itself if it lies there already.
+
+    Raises
+    ------
+    RuntimeError
+        There is no CUDA device, or the tensor is on one.
+    """
+    if devices.why_not() is not None:
+        raise RuntimeError(f"{NO_ACCELERATOR}: {devices.why_not()}")
+    if input.is_cuda:
+        raise RuntimeError(f"cannot pin {input.type()!r}: only tensors on the CPU can be pinned")
+    if is_pinned(input):
+        return input
+    blank = _core.empty_like(input)
+    memory = devices.extension().pinned_storage(blank.untyped_storage().nbytes())
+    y = _core.empty(0, dtype=input.dtype, device=input.device).set_(memory, 0, blank.shape, blank.stride())
+    y.copy_(input.detach())
+    return y
+
+
+@composed("method")
+def record_stream(input: Tensor, stream) -> None:
+    """Say that a stream uses the memory too, which is then not given to others before the stream is done with it."""
+    if not input.is_cuda:
+        raise RuntimeError("record_stream(): the tensor is on the CPU, whose memory no stream uses")
+    devices.extension().record_stream(input.untyped_storage(), stream)
 
 
 @composed("method")
 def cuda(input: Tensor, device=None, non_blocking=False, memory_format=None) -> Tensor:
-    """Raises RuntimeError: there is no CUDA device, on which the copy would be."""
-    return input.to("cuda" if device is None else device)
+    """The tensor on a CUDA device, by default the current one.
+
+    Raises
+    ------
+    RuntimeError
+        There is none.
+    """
+    place = "cuda" if device is None else f"cuda:{device}" if isinstance(device, int) else device
+    return input.to(place, non_blocking=non_blocking, memory_format=memory_format)
 
 
 @composed("method")
@@ -176,7 +208,7 @@ def each(name, input, function, others):
     values = [t.expand(input.shape).reshape(-1).tolist() for t in (input, *others)]
     kind = complex if input.is_complex() else float if input.is_floating_point() else int
     found = [kind(function(*row)) for row in zip(*values, strict=True)]
-    return input.copy_(_core.tensor(found, dtype=input.dtype).reshape(input.shape))
+    return input.copy_(_core.tensor(found, dtype=input.dtype, device=input.device).reshape(input.shape))
 
 
 @composed("method")

@@ -11,7 +11,7 @@ def linked(drawn, *sources):
     """`drawn`, which is recorded as depending on the sources: their gradient is 0, as in PyTorch."""
     for source in sources:
         if isinstance(source, Tensor) and source.requires_grad:
-            nowhere = _core.zeros(drawn.shape, dtype=dtypes["bool"])
+            nowhere = _core.zeros(drawn.shape, dtype=dtypes["bool"], device=drawn.device)
             drawn = _core.where(nowhere, source.to(drawn.dtype), drawn)
     return drawn
 

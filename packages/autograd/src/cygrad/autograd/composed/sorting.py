@@ -54,7 +54,7 @@ def runs(new, want_inverse, want_counts):
 
 def differs_from_last(rows):
     """Whether each row (or element of a vector) differs from the one before it; the first one does."""
-    new = _core.ones((rows.shape[0],), dtype=dtypes["bool"])
+    new = _core.ones((rows.shape[0],), dtype=dtypes["bool"], device=rows.device)
     if len(new) > 1:
         other = rows[1:] != rows[:-1]
         new[1:] = other if rows.ndim == 1 else other.flatten(1).any(1)
@@ -197,7 +197,7 @@ def isin(
     if common.is_floating_point and not _core.is_batched(among):     # sorted last, NaN equals nothing
         among = among[among == among]
     if among.numel() == 0:
-        return _core.full(x.shape, bool(invert), dtype=dtypes["bool"])
+        return _core.full(x.shape, bool(invert), dtype=dtypes["bool"], device=x.device)
     among = _core.sort(among)[0]
     at = _core.searchsorted(among, x)
     found = among[at.clamp(max=len(among) - 1)] == x

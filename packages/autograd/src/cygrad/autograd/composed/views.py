@@ -510,6 +510,5 @@ def is_nonzero(input: Tensor) -> bool:
 
 @composed("function method")
 def get_device(input: Tensor) -> int:
-    """-1: a tensor in the memory of the processor."""
-    tensor_arg(input, "get_device")
-    return -1
+    """The number of the CUDA device; -1 for a tensor in the memory of the processor."""
+    return input.device.index if tensor_arg(input, "get_device").is_cuda else -1

@@ -72,7 +72,7 @@ def ctc_loss(
     if zero_infinity:
         losses = losses.masked_fill(losses == float("inf"), 0)
     if reduction == "mean":
-        return (losses / cygrad.tensor([max(n, 1) for n in outs], dtype=losses.dtype)).mean()
+        return (losses / cygrad.tensor([max(n, 1) for n in outs], dtype=losses.dtype, device=losses.device)).mean()
     if reduction == "sum":
         return losses.sum()
     return losses if batched else losses.squeeze(0)
@@ -138,7 +138,7 @@ class _Ctc(Function):
         ends = []
         for b in range(batch):
             if ins[b] == 0:
-                ends.append(cygrad.tensor(0.0 if outs[b] == 0 else NEVER, dtype=lp.dtype))
+                ends.append(cygrad.tensor(0.0 if outs[b] == 0 else NEVER, dtype=lp.dtype, device=lp.device))
             else:
                 ends.append(alphas[ins[b] - 1, b, max(0, 2 * outs[b] - 1) : 2 * outs[b] + 1].logsumexp(0))
         return -cygrad.stack(ends) if ends else lp.new_empty(0)
@@ -173,7 +173,7 @@ def _forward(lp: Tensor, row: Tensor, leaps: Tensor, outs: list[int], never: flo
     count = cygrad.tensor([2 * n + 1 for n in outs], dtype=cygrad.int64).view(-1, 1)
     beyond = cygrad.arange(row.shape[1]) >= count
     emitted = lp.gather(2, row.expand(lp.shape[0], *row.shape)) if lp.shape[0] else lp.new_empty(0, *row.shape)
-    state = cygrad.full(row.shape, never, dtype=lp.dtype)
+    state = cygrad.full(row.shape, never, dtype=lp.dtype, device=lp.device)
     state[:, :2] = 0
     state = state.masked_fill(beyond, never)
     alphas = []
@@ -193,7 +193,7 @@ def _backward(p: Tensor, labels: Tensor, leaps: Tensor, never: float) -> Tensor:
     """The same from each state to the end, of one item, without the state's own step."""
     states = labels.shape[0]
     emitted = p[:, labels]
-    state = cygrad.full((states,), never, dtype=p.dtype)
+    state = cygrad.full((states,), never, dtype=p.dtype, device=p.device)
     state[max(0, states - 2) :] = 0
     betas = [state]
     for t in reversed(range(1, p.shape[0])):

@@ -138,8 +138,8 @@ def _scores(query: Tensor, key: Tensor, mask: Tensor | None, first: int | None, 
     root = math.sqrt(abs(scale))
     scores = query * math.copysign(root, scale) @ (key.mT * root)
     if first is not None:
-        rows = cygrad.arange(first, first + query.shape[-2]).unsqueeze(-1)
-        mask = rows >= cygrad.arange(key.shape[-2])
+        rows = cygrad.arange(first, first + query.shape[-2], device=query.device).unsqueeze(-1)
+        mask = rows >= cygrad.arange(key.shape[-2], device=key.device)
     if mask is None:
         return scores
     if mask.dtype == cygrad.bool:

@@ -44,7 +44,7 @@ def _starts(samples: Tensor, size: int, out: int, kernel: int) -> Tensor:
     if out == 1:
         return last
     alpha = (samples.new_full((), size - kernel) / samples.new_full((), out - 1)).to(samples.dtype)
-    at = cygrad.arange(out - 1, dtype=samples.dtype)
+    at = cygrad.arange(out - 1, dtype=samples.dtype, device=samples.device)
     offset = samples.unsqueeze(-1)
     return cygrad.cat([((at + offset) * alpha).long() - (offset * alpha).long(), last], -1)
 
@@ -74,7 +74,7 @@ def _fractional_max_pool(
             raise RuntimeError(f"{name}(): pool {word} {k} with {o} results does not fit an input of {word} {n}")
     x = input if input.dim() == dims + 2 else input.unsqueeze(0)
     if samples is None:
-        samples = cygrad.rand(*x.shape[:2], dims, dtype=input.dtype)
+        samples = cygrad.rand(*x.shape[:2], dims, dtype=input.dtype, device=input.device)
     elif tuple(samples.shape) != (*x.shape[:2], dims) or samples.dtype != input.dtype:
         raise RuntimeError(
             f"Expect _random_samples of shape {(*x.shape[:2], dims)} and {input.dtype}, got {tuple(samples.shape)} and "

@@ -247,7 +247,7 @@ def cosine_embedding_loss(
     cosines = products / squares.sqrt()
     zeros = cygrad.zeros_like(cosines, requires_grad=False)
     together = cygrad.where(target == 1, 1 - cosines, zeros)
-    others = target == cygrad.tensor(-1).to(target.dtype)       # bytes, too, hold a -1
+    others = target == cygrad.tensor(-1, device=target.device).to(target.dtype)       # bytes, too, hold a -1
     return reduced(together + cygrad.where(others, (cosines - margin).clamp_min(0), zeros), reduction)
 
 

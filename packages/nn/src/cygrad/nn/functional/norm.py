@@ -114,8 +114,8 @@ def batch_norm(
         scale = scale if weight is None else scale * weight
         result = _affine((x - running_mean.view(shape)) * scale.view(shape), None, bias, shape).to(input.dtype)
         return entitled(result, "NativeBatchNormBackward0")
-    weight = cygrad.ones(channels, dtype=x.dtype) if weight is None else weight.to(x.dtype)
-    bias = cygrad.zeros(channels, dtype=x.dtype) if bias is None else bias.to(x.dtype)
+    weight = cygrad.ones(channels, dtype=x.dtype, device=x.device) if weight is None else weight.to(x.dtype)
+    bias = cygrad.zeros(channels, dtype=x.dtype, device=x.device) if bias is None else bias.to(x.dtype)
     result, stats = _core.batch_norm(x, weight, bias, eps)
     if count:
         _move(running_mean, stats[0], momentum)
@@ -161,8 +161,8 @@ def layer_norm(
     _last_dims("layer_norm", input, normalized_shape, weight, bias)
     _check_dtypes("layer_norm", input, weight, bias)
     x, sizes = _wide(input), tuple(normalized_shape)
-    scale = cygrad.ones(sizes, dtype=x.dtype) if weight is None else weight.to(x.dtype)
-    shift = cygrad.zeros(sizes, dtype=x.dtype) if bias is None else bias.to(x.dtype)
+    scale = cygrad.ones(sizes, dtype=x.dtype, device=x.device) if weight is None else weight.to(x.dtype)
+    shift = cygrad.zeros(sizes, dtype=x.dtype, device=x.device) if bias is None else bias.to(x.dtype)
     return entitled(_core.layer_norm(x, scale, shift, eps).to(input.dtype), "NativeLayerNormBackward0")
 
 

@@ -102,7 +102,7 @@ def _padded_along(input: Tensor, dim: int, before: int, behind: int, mode: str) 
             f"Padding value causes wrapping around more than once: padding ({before}, {behind}) at dimension {dim} of "
             f"input {list(input.shape)}"
         )
-    at = cygrad.arange(-before, size + behind)
+    at = cygrad.arange(-before, size + behind, device=input.device)
     if mode == "replicate":
         at = at.clamp(0, size - 1)
     elif mode == "circular":
@@ -113,7 +113,7 @@ def _padded_along(input: Tensor, dim: int, before: int, behind: int, mode: str) 
                 f"padding ({before}, {behind}) leaves nothing of dimension {dim} of input {list(input.shape)} that "
                 "could be repeated"
             )
-        at = cygrad.arange(-max(before, 0), kept + max(behind, 0)).remainder(kept) - min(before, 0)
+        at = cygrad.arange(-max(before, 0), kept + max(behind, 0), device=input.device).remainder(kept) - min(before, 0)
     else:
         at = (size - 1) - ((size - 1) - at.abs()).abs()
     return input.index_select(dim, at)

@@ -326,7 +326,8 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
         raise ValueError(f"Expected non-zero, positive output size. Got {tuple(sizes)}")
     axes = []
     for i, count in enumerate(sizes[2:]):
-        axis = cygrad.linspace(-1, 1, count, dtype=theta.dtype) if count > 1 else cygrad.zeros(1, dtype=theta.dtype)
+        kind = {"dtype": theta.dtype, "device": theta.device}
+        axis = cygrad.linspace(-1, 1, count, **kind) if count > 1 else cygrad.zeros(1, **kind)
         axis = axis if align else axis * (count - 1) / count
         axes.append(axis.view([-1 if d == i else 1 for d in range(dims)]).expand(sizes[2:]))
     base = cygrad.stack([*reversed(axes), cygrad.ones_like(axes[0])], -1)

@@ -38,7 +38,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     if tensor.numel() == 0:
         if num_classes <= 0:
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
-        return cygrad.zeros(*tensor.shape, num_classes, dtype=cygrad.int64)
+        return cygrad.zeros(*tensor.shape, num_classes, dtype=cygrad.int64, device=tensor.device)
     seen = whole_batch(tensor)
     if seen.min() < 0:
         raise RuntimeError(f"Class values must be non-negative, got {seen.min().item()}.")
@@ -47,7 +47,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         num_classes = largest + 1
     elif num_classes <= largest:
         raise RuntimeError(f"Class values must be smaller than num_classes, {num_classes}, got {largest}.")
-    zeros = with_room(cygrad.zeros(*tensor.shape, num_classes, dtype=cygrad.int64), tensor)
+    zeros = with_room(cygrad.zeros(*tensor.shape, num_classes, dtype=cygrad.int64, device=tensor.device), tensor)
     return zeros.scatter_(-1, tensor.unsqueeze(-1), 1)
 
 
@@ -71,7 +71,7 @@ class _Rows(Function):
             grad = grad / counts[index].unsqueeze(-1).to(grad.dtype)
         if ctx.padding is not None:
             grad = grad.masked_fill((index == ctx.padding).unsqueeze(-1), 0)
-        zeros = cygrad.zeros(ctx.rows, grad.shape[-1], dtype=grad.dtype)
+        zeros = cygrad.zeros(ctx.rows, grad.shape[-1], dtype=grad.dtype, device=grad.device)
         return zeros.index_add(0, index, grad), None, None, None
 
     @staticmethod
@@ -232,7 +232,7 @@ def embedding_bag(
         _renorm(weight, flat, max_norm, norm_type)
     starts = _starts(input, offsets, include_last_offset)
     bags = starts.shape[0]
-    owner = cygrad.bucketize(cygrad.arange(flat.shape[0]), starts, right=True) - 1
+    owner = cygrad.bucketize(cygrad.arange(flat.shape[0], device=flat.device), starts, right=True) - 1
     factors = None if per_sample_weights is None else per_sample_weights.reshape(-1)
     if include_last_offset and offsets is not None:
         end = int(offsets[-1])
@@ -248,7 +248,7 @@ def embedding_bag(
         rows = rows.float()                  # sums of halves are rounded once
     if factors is not None:
         rows = rows * factors.unsqueeze(-1)
-    sums = cygrad.zeros(bags, weight.shape[1], dtype=rows.dtype).index_add(0, owner, rows)
+    sums = cygrad.zeros(bags, weight.shape[1], dtype=rows.dtype, device=rows.device).index_add(0, owner, rows)
     if mode == "mean":
         sums = sums / owner.bincount(minlength=bags).clamp_min(1).unsqueeze(-1).to(sums.dtype)
     return entitled(sums.to(weight.dtype), "EmbeddingBagBackward0")
@@ -287,7 +287,7 @@ def _check_bags(
 def _starts(input: Tensor, offsets: Tensor | None, include_last_offset: bool) -> Tensor:
     """Where each bag begins."""
     if offsets is None:
-        return cygrad.arange(input.shape[0]) * input.shape[1]
+        return cygrad.arange(input.shape[0], device=input.device) * input.shape[1]
     starts = offsets.long()
     if include_last_offset:
         if starts.shape[0] == 0:
@@ -314,13 +314,15 @@ def _largest(rows: Tensor, owner: Tensor, bags: int) -> Tensor:
     """The maximum of each bag; of equals, the gradient goes to the first."""
     count, width = rows.shape
     if count == 0:
-        return cygrad.zeros(bags, width, dtype=rows.dtype) + rows.sum()
+        return cygrad.zeros(bags, width, dtype=rows.dtype, device=rows.device) + rows.sum()
     to = owner.unsqueeze(-1).expand(count, width)
     values = rows.detach()
-    tops = cygrad.full((bags, width), float("-inf"), dtype=rows.dtype).scatter_reduce(0, to, values, "amax")
-    places = cygrad.arange(count).unsqueeze(-1).expand(count, width)
+    least = cygrad.full((bags, width), float("-inf"), dtype=rows.dtype, device=rows.device)
+    tops = least.scatter_reduce(0, to, values, "amax")
+    places = cygrad.arange(count, device=rows.device).unsqueeze(-1).expand(count, width)
     tops = tops.gather(0, to)
     places = places.masked_fill((values != tops) & ~(values.isnan() & tops.isnan()), count)
-    first = cygrad.full((bags, width), count, dtype=cygrad.int64).scatter_reduce(0, to, places, "amin")
+    beyond = cygrad.full((bags, width), count, dtype=cygrad.int64, device=rows.device)
+    first = beyond.scatter_reduce(0, to, places, "amin")
     empty = first == count
     return rows.gather(0, first.masked_fill(empty, 0)).masked_fill(empty, 0)

@@ -51,7 +51,7 @@ def _max_unpool(
             f"Found an invalid max index: {wrong} (output volumes are of size {'x'.join(map(str, sizes))})"
         )
     lead = input.shape[: input.dim() - dims]
-    zeros = cygrad.zeros(*lead, places, dtype=input.dtype)
+    zeros = cygrad.zeros(*lead, places, dtype=input.dtype, device=input.device)
     result = zeros.scatter(-1, indices.flatten(-dims), input.flatten(-dims)).view(*lead, *sizes)
     title = "SqueezeBackward1" if dims == 1 else f"MaxUnpool{dims}DBackward0"
     return entitled(formatted(result, input), title)

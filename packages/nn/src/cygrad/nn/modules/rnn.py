@@ -209,7 +209,7 @@ class RNNBase(Module):
         rows = self.num_layers * (2 if self.bidirectional else 1)
         sizes = [self.proj_size or self.hidden_size, *([self.hidden_size] if self.mode == "LSTM" else [])]
         if hx is None:
-            return tuple(cygrad.zeros(rows, batch, size, dtype=like.dtype) for size in sizes)
+            return tuple(cygrad.zeros(rows, batch, size, dtype=like.dtype, device=like.device) for size in sizes)
         given = hx if self.mode == "LSTM" else (hx,)
         if not isinstance(given, (tuple, list)) or len(given) != len(sizes):
             raise TypeError(f"{type(self).__name__}: the state must be {len(sizes)} tensors, got {type(hx).__name__}")
@@ -421,7 +421,7 @@ class RNNCellBase(Module):
             )
         if state is None:
             count = 2 if self._mode == "LSTM" else 1
-            state = (cygrad.zeros(x.shape[0], self.hidden_size, dtype=x.dtype),) * count
+            state = (cygrad.zeros(x.shape[0], self.hidden_size, dtype=x.dtype, device=x.device),) * count
         for i, value in enumerate(state):
             if value.dim() not in (1, 2):
                 raise ValueError(f"{name}: Expected hidden to be 1D or 2D, got {value.dim()}D instead")

@@ -244,7 +244,7 @@ def _steps_back(
     gxs: list[Any] = [None] * len(counts)
     ghs: list[Any] = [None] * len(counts)
     ended: list[tuple[Tensor, Tensor]] = []
-    dh = dc = cygrad.zeros(0, h.shape[1], dtype=h.dtype)
+    dh = dc = cygrad.zeros(0, h.shape[1], dtype=h.dtype, device=h.device)
     for t in range(len(counts)) if backwards else reversed(range(len(counts))):
         count = dh.shape[0]
         if count > counts[t]:

@@ -18,7 +18,7 @@ MAPS = ("matrix_exp", "cayley", "householder")
 
 def _is_orthogonal(q: Tensor) -> bool:
     rows, columns = q.shape[-2:]
-    identity = cygrad.eye(columns, dtype=q.dtype)
+    identity = cygrad.eye(columns, dtype=q.dtype, device=q.device)
     return cygrad.allclose(q.mH @ q, identity, atol=10.0 * rows * cygrad.finfo(q.dtype).eps)
 
 
@@ -66,7 +66,7 @@ class _Orthogonal(Module):
         if self.orthogonal_map == "matrix_exp":
             q = cygrad.matrix_exp(skew)
         else:
-            identity = cygrad.eye(rows, dtype=skew.dtype)
+            identity = cygrad.eye(rows, dtype=skew.dtype, device=skew.device)
             q = cygrad.linalg.solve(
                 cygrad.add(identity, skew, alpha=-0.5), cygrad.add(identity, skew, alpha=0.5).expand(skew.shape)
             )

@@ -33,7 +33,7 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     if permutation is None:
         return None
     require_tensor("invert_permutation", "permutation", permutation)
-    numbers = cygrad.arange(permutation.numel(), dtype=permutation.dtype)
+    numbers = cygrad.arange(permutation.numel(), dtype=permutation.dtype, device=permutation.device)
     return cygrad.empty_like(permutation).scatter_(0, permutation, numbers)
 
 
@@ -77,12 +77,12 @@ class PackedSequence(_Packed):
         return self.to(*args, device="cpu", **kwargs)
 
     def cuda(self, *args: Any, **kwargs: Any) -> PackedSequence:
-        """Raises RuntimeError: there is no such device."""
+        """The same on a CUDA device, by default the current one."""
         return self.to(*args, device="cuda", **kwargs)
 
     def pin_memory(self) -> PackedSequence:
-        """The same with data in page-locked memory, which only matters to devices: itself."""
-        return self
+        """The same with data in page-locked memory, from which CUDA devices copy on their own."""
+        return type(self)(self.data.pin_memory(), *self[1:])
 
     def double(self) -> PackedSequence:
         """The same with data of float64."""

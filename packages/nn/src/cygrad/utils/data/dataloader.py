@@ -46,7 +46,7 @@ class DataLoader(Generic[T]):
     collate_fn : callable, optional
         Makes a batch from a list of samples; `default_collate` by default.
     pin_memory : bool
-        Has no effect without an accelerator.
+        Whether the tensors of a batch are put into page-locked memory; without a CUDA device it has no effect.
     drop_last : bool
         Leave out a last batch that is shorter.
     timeout : float

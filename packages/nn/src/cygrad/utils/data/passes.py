@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 import warnings
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from cygrad import cuda
 from cygrad.utils.data.fetch import Fetcher
 from cygrad.utils.data.sampler import draw_seed
 
@@ -17,11 +18,25 @@ if TYPE_CHECKING:
 __all__ = ["InProcess", "Parallel"]
 
 
+def pinned(data: Any) -> Any:
+    """`data` with the tensors in it in page-locked memory, from which CUDA devices copy on their own."""
+    if hasattr(data, "pin_memory"):
+        return data.pin_memory()
+    if isinstance(data, (str, bytes)):
+        return data
+    if isinstance(data, Mapping):
+        return type(data)({key: pinned(value) for key, value in data.items()})
+    if isinstance(data, tuple) and hasattr(data, "_fields"):
+        return type(data)(*map(pinned, data))
+    return type(data)(map(pinned, data)) if isinstance(data, (list, tuple)) else data
+
+
 class Pass:
     """What `iter(loader)` gives."""
 
     def __init__(self, loader: DataLoader) -> None:
-        if loader.pin_memory:
+        self._pin = loader.pin_memory and cuda.is_available()
+        if loader.pin_memory and not self._pin:
             warnings.warn(
                 "'pin_memory' argument is set as true but no accelerator is found: it has no effect", stacklevel=4
             )
@@ -52,6 +67,8 @@ class Pass:
 
     def __next__(self) -> Any:
         data = self._next()
+        if self._pin:
+            data = pinned(data)
         self._yielded += 1
         if self._iterable and self._announced is not None and self._yielded > self._announced:
             warnings.warn(self._too_long(), stacklevel=2)

@@ -6,6 +6,7 @@ from pathlib import Path
 from .check import check
 from .complexes import COMPLEX_TYPES, complex_formula, complex_text
 from .complexes import loop_text as complex_loop
+from .gate import fill_text, functions, gate_text, table_text
 from .parse import TABLE, load
 from .scalar import ELEMENT_TYPES, PRIMITIVES, kernels
 
@@ -260,6 +261,24 @@ def write_storage(out_dir):
         *(write_if_changed(out / f"{g}_loops.pxi", pointwise_text(rows, found, g)) for g in LOOPS),
         *(write_if_changed(out / f"{g}_through.h", through_text(rows, found, g)) for g in LOOPS),
         write_if_changed(out / "complex_rows.h", complex_text(found)),
+        *write_gate(out),
+    ]
+
+
+def write_gate(out):
+    """The functions through which callers reach the operations of a device, and what the devices enter there."""
+    storage = TABLE.parent
+    declared = functions(storage / "ops.pxd")
+    near = [storage / "cpu.pyx", *sorted(storage.glob("ops_*.pxi"))]
+    away = sorted((storage / "cuda").glob("ops_*.pxi"))
+    parts = "\n".join(f'include "cygrad/storage/cuda/{p.name}"' for p in away)
+    entered = [*(storage / "cuda" / name for name in ("_cuda.pyx", "transfer.pxi")), *away]
+    return [
+        write_if_changed(out / "_ops_table.pxi", table_text(declared)),
+        write_if_changed(out / "_gate.pxi", gate_text(declared)),
+        write_if_changed(out / "_cpu_fill.pxi", fill_text(declared, near)),
+        write_if_changed(out / "_cuda_fill.pxi", fill_text(declared, entered)),
+        write_if_changed(out / "_cuda_ops.pxi", parts + "\n"),
     ]
 
 

@@ -1,0 +1,87 @@
+"""How the device code of cygrad-storage is compiled, where the environment variable CYGRAD_CUDA asks for it.
+
+``1`` compiles it with nvcc; ``host`` with the C++ compiler, kernels as loops, so that machines without a device can
+test them; ``0``, the default, leaves the module out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+MODULE = "cygrad.storage.cuda._cuda"
+MODES = ("", "0", "1", "host")
+ARCHITECTURES = ("-gencode", "arch=compute_80,code=[sm_80,sm_90,compute_80]")
+# -O1 is for the little that runs on the processor; ptxas optimises kernels fully whatever this says.
+NVCC_OPTIONS = ("-O1", "-std=c++17", "-diag-suppress", "186", "-Xcompiler", "-fPIC", *ARCHITECTURES)
+HOST_OPTIONS = ("-x", "c++", "-O0", "-w", "-std=c++17", "-fPIC", "-DCYG_HOST")
+
+
+def mode() -> str:
+    """What CYGRAD_CUDA asks for: "0", "1" or "host"."""
+    wanted = os.environ.get("CYGRAD_CUDA", "").strip().lower()
+    if wanted not in MODES:
+        raise SystemExit(f"CYGRAD_CUDA={wanted!r} is not known: it is 1 (compile for CUDA with nvcc), host (imitate "
+                         "a device on the processor, for tests) or 0")
+    return wanted or "0"
+
+
+def compiler() -> str:
+    """nvcc, or the C++ compiler; SystemExit where it is missing."""
+    if mode() == "host":
+        return os.environ.get("CXX", "g++")
+    nvcc = os.environ.get("NVCC") or shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
+    if nvcc is None:
+        raise SystemExit("CYGRAD_CUDA=1 compiles for CUDA, but nvcc is missing: install the CUDA toolkit and put nvcc on "
+                         "PATH, or leave CYGRAD_CUDA unset for a build without CUDA")
+    return nvcc
+
+
+def library_folder(nvcc: str) -> Path:
+    """Where the toolkit has libcudart_static.a; nvcc on PATH may be a script elsewhere, so it is asked."""
+    told = subprocess.run([nvcc, "--dryrun", "-c", "none.cu"], capture_output=True, text=True, check=False).stderr
+    top = next((Path(line.partition("=")[2].strip()) for line in told.splitlines() if line.startswith("#$ TOP=")), None)
+    for place in ("lib64", "lib", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib"):
+        if top is not None and (top / place / "libcudart_static.a").is_file():
+            return (top / place).resolve()
+    raise SystemExit(f"CYGRAD_CUDA=1: libcudart_static.a of the toolkit of {nvcc} is missing; install the development "
+                     "files of CUDA's run time")
+
+
+def objects(source: Path, build: Path, include: list[str], jobs: int) -> list[str]:
+    """Compile every ``.cu`` of a folder whose text, or that of a header, changed; paths of the object files."""
+    program, host = compiler(), mode() == "host"
+    options = [*(HOST_OPTIONS if host else NVCC_OPTIONS), *(f"-I{p}" for p in (source.as_posix(), *include))]
+    folders = (source, *map(Path, include))
+    headers = sorted(p for folder in folders for p in folder.glob("*") if p.suffix in (".cuh", ".h", ".inc"))
+    common = hashlib.sha256(repr([program, options]).encode())
+    for path in headers:
+        common.update(path.read_bytes())
+    build.mkdir(parents=True, exist_ok=True)
+
+    def compile_one(path: Path) -> str:
+        target, note = build / f"{path.stem}.o", build / f"{path.stem}.stamp"
+        digest = common.copy()
+        digest.update(path.read_bytes())
+        if not (target.is_file() and note.is_file() and note.read_text() == digest.hexdigest()):
+            note.unlink(missing_ok=True)
+            subprocess.run([program, *options, "-c", path.as_posix(), "-o", target.as_posix()], check=True)
+            note.write_text(digest.hexdigest())
+        return target.as_posix()
+
+    with ThreadPoolExecutor(jobs) as pool:
+        return list(pool.map(compile_one, sorted(source.glob("*.cu"))))
+
+
+def complete(extension, source: Path, build: Path, include: list[str], jobs: int) -> None:
+    """Give the extension its object files and what they are linked with."""
+    extension.extra_objects = objects(source, build / f"cuda_{mode()}", include, jobs)
+    extension.libraries = ["stdc++", "pthread", "dl"]
+    extension.define_macros = [*extension.define_macros, ("CYGRAD_CUDA_HOST", "1" if mode() == "host" else "0")]
+    if mode() == "1":
+        extension.library_dirs = [library_folder(compiler()).as_posix()]
+        extension.libraries = ["cudart_static", *extension.libraries, "rt"]

@@ -1,0 +1,351 @@
+/* Devices, memory, copies, streams and events: the functions of runtime.h over the platform. */
+#include "runtime.h"
+
+#include <cstring>
+#include <memory>
+
+#include "allocator.cuh"
+#include "platform.cuh"
+
+namespace {
+
+constexpr int MOST = 64;                     /* devices that are told apart */
+
+struct Chosen {
+    int device = 0;                          /* by the user */
+    int current = -1;                        /* for CUDA, so that it is told only when it changes */
+    void* streams[MOST] = {};
+};
+
+thread_local Chosen chosen;
+std::unique_ptr<cyg::Allocator> allocators[MOST];
+std::mutex making;
+
+cyg::Allocator& allocator(int device) {
+    std::lock_guard<std::mutex> hold(making);
+    if (!allocators[device]) allocators[device] = std::make_unique<cyg::Allocator>(device);
+    return *allocators[device];
+}
+
+int set_current(int device) {
+    if (chosen.current == device) return 0;
+#ifndef CYG_HOST
+    cudaError_t failed = cudaSetDevice(device);
+    if (failed) return failed;
+#endif
+    chosen.current = device;
+    return 0;
+}
+
+/* A device made current for one call; what was current comes back when it is needed. */
+struct On {
+    int failed;
+    explicit On(int device) : failed(set_current(device)) {}
+};
+
+}  // namespace
+
+#ifndef CYG_HOST
+
+namespace {
+
+/* An error that a call reports is not left behind for the next one to find. */
+int told(cudaError_t code) {
+    if (code != cudaSuccess) cudaGetLastError();
+    return code;
+}
+
+cudaStream_t as_stream(void* s) { return static_cast<cudaStream_t>(s); }
+cudaEvent_t as_event(void* e) { return static_cast<cudaEvent_t>(e); }
+
+}  // namespace
+
+int cyg::Source::take(void** p, int64_t nbytes) const {
+    On on(device);
+    return on.failed ? on.failed : told(cudaMalloc(p, nbytes));
+}
+
+int cyg::Source::give_back(void* p) const {
+    On on(device);
+    return on.failed ? on.failed : told(cudaFree(p));
+}
+
+int cyg::Source::mark(void* stream, void** event) const { return cyg_rt_event_new(device, 0, event) || cyg_rt_event_record(device, *event, stream); }
+bool cyg::Source::passed(void* event) const { return told(cudaEventQuery(as_event(event))) != cudaErrorNotReady; }
+void cyg::Source::forget(void* event) const { cudaEventDestroy(as_event(event)); }
+
+void cyg::Source::wait() const {
+    On on(device);
+    if (!on.failed) told(cudaDeviceSynchronize());
+}
+
+extern "C" {
+
+int cyg_rt_count(int* n) {
+    *n = 0;
+    int failed = told(cudaGetDeviceCount(n));
+    if (*n > MOST) *n = MOST;
+    return failed;
+}
+
+const char* cyg_rt_message(int code) { return cudaGetErrorString(static_cast<cudaError_t>(code)); }
+
+int cyg_rt_properties(int device, cyg_properties* p) {
+    cudaDeviceProp found;
+    int failed = told(cudaGetDeviceProperties(&found, device));
+    if (failed) return failed;
+    std::memcpy(p->name, found.name, sizeof(p->name));
+    p->total = found.totalGlobalMem;
+    p->major = found.major;
+    p->minor = found.minor;
+    p->processors = found.multiProcessorCount;
+    p->warp = found.warpSize;
+    return 0;
+}
+
+int cyg_rt_synchronize(int device) {
+    On on(device);
+    return on.failed ? on.failed : told(cudaDeviceSynchronize());
+}
+
+int cyg_rt_free_bytes(int device, int64_t* free_bytes, int64_t* total) {
+    size_t have = 0, all = 0;
+    On on(device);
+    int failed = on.failed ? on.failed : told(cudaMemGetInfo(&have, &all));
+    *free_bytes = have;
+    *total = all;
+    return failed;
+}
+
+int cyg_rt_pinned(int64_t nbytes, void** p) { return told(cudaHostAlloc(p, nbytes, cudaHostAllocPortable)); }
+int cyg_rt_unpin(void* p) { return told(cudaFreeHost(p)); }
+
+int cyg_rt_is_pinned(const void* p) {
+    cudaPointerAttributes found;
+    return told(cudaPointerGetAttributes(&found, p)) == 0 && found.type == cudaMemoryTypeHost;
+}
+
+int cyg_rt_copy(void* to, const void* from, int64_t nbytes, int direction, int device, int from_device, void* stream) {
+    On on(device);
+    if (on.failed) return on.failed;
+    if (direction == CYG_ON_DEVICES && device != from_device)
+        return told(cudaMemcpyPeerAsync(to, device, from, from_device, nbytes, as_stream(stream)));
+    return told(cudaMemcpyAsync(to, from, nbytes, static_cast<cudaMemcpyKind>(direction), as_stream(stream)));
+}
+
+int cyg_rt_zero(void* p, int64_t nbytes, void* stream) { return told(cudaMemsetAsync(p, 0, nbytes, as_stream(stream))); }
+
+int cyg_rt_stream_new(int device, int priority, void** stream) {
+    On on(device);
+    if (on.failed) return on.failed;
+    return told(cudaStreamCreateWithPriority(reinterpret_cast<cudaStream_t*>(stream), cudaStreamNonBlocking, priority));
+}
+
+int cyg_rt_stream_end(int device, void* stream) {
+    On on(device);
+    return on.failed ? on.failed : told(cudaStreamDestroy(as_stream(stream)));
+}
+
+int cyg_rt_stream_wait(void* stream, void* event) { return told(cudaStreamWaitEvent(as_stream(stream), as_event(event), 0)); }
+
+int cyg_rt_stream_query(int device, void* stream, int* done) {
+    On on(device);
+    int code = on.failed ? on.failed : told(cudaStreamQuery(as_stream(stream)));
+    *done = code == 0;
+    return code == cudaErrorNotReady ? 0 : code;
+}
+
+int cyg_rt_stream_synchronize(int device, void* stream) {
+    On on(device);
+    return on.failed ? on.failed : told(cudaStreamSynchronize(as_stream(stream)));
+}
+
+int cyg_rt_event_new(int device, int timed, void** event) {
+    On on(device);
+    if (on.failed) return on.failed;
+    return told(cudaEventCreateWithFlags(reinterpret_cast<cudaEvent_t*>(event), timed ? cudaEventDefault : cudaEventDisableTiming));
+}
+
+int cyg_rt_event_end(void* event) { return told(cudaEventDestroy(as_event(event))); }
+
+int cyg_rt_event_record(int device, void* event, void* stream) {
+    On on(device);
+    return on.failed ? on.failed : told(cudaEventRecord(as_event(event), as_stream(stream)));
+}
+
+int cyg_rt_event_query(void* event, int* done) {
+    int code = told(cudaEventQuery(as_event(event)));
+    *done = code == 0;
+    return code == cudaErrorNotReady ? 0 : code;
+}
+
+int cyg_rt_event_synchronize(void* event) { return told(cudaEventSynchronize(as_event(event))); }
+int cyg_rt_event_elapsed(void* begin, void* end, float* ms) { return told(cudaEventElapsedTime(ms, as_event(begin), as_event(end))); }
+
+}  // extern "C"
+
+#else  /* the processor as a device: all work is done when its call returns, whatever the stream */
+
+int cyg::Source::take(void** p, int64_t nbytes) const { return host::take(device, p, nbytes); }
+int cyg::Source::give_back(void* p) const { return host::give_back(device, p); }
+int cyg::Source::mark(void*, void** event) const { return cyg_rt_event_new(device, 0, event); }
+bool cyg::Source::passed(void*) const { return true; }
+void cyg::Source::forget(void* event) const { cyg_rt_event_end(event); }
+void cyg::Source::wait() const {}
+
+extern "C" {
+
+void cyg_host_enter(void) { host::enter(); }
+void cyg_host_leave(void) { host::leave(); }
+
+int cyg_rt_count(int* n) {
+    *n = host::devices();
+    return 0;
+}
+
+const char* cyg_rt_message(int code) {
+    return code == cudaErrorMemoryAllocation ? "out of memory" : code == cudaErrorInvalidValue ? "invalid argument" : "an error";
+}
+
+int cyg_rt_properties(int, cyg_properties* p) {
+    std::strcpy(p->name, "the processor, as a device");
+    p->total = host::ARENA;
+    p->major = p->minor = 0;
+    p->processors = p->warp = 1;
+    return 0;
+}
+
+int cyg_rt_synchronize(int) { return 0; }
+
+int cyg_rt_free_bytes(int device, int64_t* free_bytes, int64_t* total) {
+    *total = host::ARENA;
+    *free_bytes = host::ARENA - host::arenas[device].end;
+    return 0;
+}
+
+static std::map<const char*, int64_t> pinned_blocks;
+
+int cyg_rt_pinned(int64_t nbytes, void** p) {
+    std::lock_guard<std::recursive_mutex> hold(host::mutex);
+    if (posix_memalign(p, 4096, nbytes)) return cudaErrorMemoryAllocation;
+    pinned_blocks[static_cast<char*>(*p)] = nbytes;
+    return 0;
+}
+
+int cyg_rt_unpin(void* p) {
+    std::lock_guard<std::recursive_mutex> hold(host::mutex);
+    pinned_blocks.erase(static_cast<char*>(p));
+    std::free(p);
+    return 0;
+}
+
+int cyg_rt_is_pinned(const void* p) {
+    std::lock_guard<std::recursive_mutex> hold(host::mutex);
+    auto after = pinned_blocks.upper_bound(static_cast<const char*>(p));
+    if (after == pinned_blocks.begin()) return 0;
+    --after;
+    return static_cast<const char*>(p) < after->first + after->second;
+}
+
+int cyg_rt_copy(void* to, const void* from, int64_t nbytes, int, int, int, void*) {
+    host::enter();
+    std::memmove(to, from, nbytes);
+    host::leave();
+    return 0;
+}
+
+int cyg_rt_zero(void* p, int64_t nbytes, void*) {
+    host::enter();
+    std::memset(p, 0, nbytes);
+    host::leave();
+    return 0;
+}
+
+int cyg_rt_stream_new(int, int, void** stream) {
+    *stream = std::malloc(1);
+    return *stream ? 0 : cudaErrorMemoryAllocation;
+}
+
+int cyg_rt_stream_end(int, void* stream) {
+    std::free(stream);
+    return 0;
+}
+
+int cyg_rt_stream_wait(void*, void*) { return 0; }
+
+int cyg_rt_stream_query(int, void*, int* done) {
+    *done = 1;
+    return 0;
+}
+
+int cyg_rt_stream_synchronize(int, void*) { return 0; }
+
+int cyg_rt_event_new(int, int, void** event) {
+    *event = new cyg_host_event;
+    return 0;
+}
+
+int cyg_rt_event_end(void* event) {
+    delete static_cast<cudaEvent_t>(event);
+    return 0;
+}
+
+int cyg_rt_event_record(int, void* event, void*) {
+    static_cast<cudaEvent_t>(event)->at = std::chrono::steady_clock::now();
+    static_cast<cudaEvent_t>(event)->recorded = true;
+    return 0;
+}
+
+int cyg_rt_event_query(void*, int* done) {
+    *done = 1;
+    return 0;
+}
+
+int cyg_rt_event_synchronize(void*) { return 0; }
+
+int cyg_rt_event_elapsed(void* begin, void* end, float* ms) {
+    cudaEvent_t a = static_cast<cudaEvent_t>(begin), b = static_cast<cudaEvent_t>(end);
+    if (!a->recorded || !b->recorded) return cudaErrorInvalidValue;
+    *ms = std::chrono::duration<float, std::milli>(b->at - a->at).count();
+    return 0;
+}
+
+}  // extern "C"
+
+#endif
+
+extern "C" {
+
+int cyg_rt_chosen(void) { return chosen.device; }
+void cyg_rt_choose(int device) { chosen.device = device; }
+
+int cyg_rt_enter(int device, void** stream) {
+    *stream = chosen.streams[device];
+    return set_current(device);
+}
+
+int cyg_rt_alloc(int device, int64_t nbytes, void** p) { return allocator(device).alloc(nbytes, chosen.streams[device], p); }
+void cyg_rt_free(int device, void* p) { allocator(device).free(p); }
+
+int cyg_rt_used_on(int device, void* p, void* stream) {
+    allocator(device).used_on(p, stream);
+    return 0;
+}
+
+int cyg_rt_empty_cache(void) {
+    int failed = 0;
+    for (int device = 0; device < MOST; device++)
+        if (allocators[device]) {
+            int code = allocators[device]->empty();
+            failed = failed ? failed : code;
+        }
+    return failed;
+}
+
+void cyg_rt_memory(int device, cyg_memory* m) { allocator(device).memory(m); }
+void cyg_rt_reset_peak(int device) { allocator(device).reset_peak(); }
+void cyg_rt_limit(int device, int64_t nbytes) { allocator(device).set_limit(nbytes); }
+void cyg_rt_stream_choose(int device, void* stream) { chosen.streams[device] = stream; }
+void* cyg_rt_stream_chosen(int device) { return chosen.streams[device]; }
+
+}  // extern "C"
