@@ -276,8 +276,8 @@ def write_gate(out):
     return [
         write_if_changed(out / "_ops_table.pxi", table_text(declared)),
         write_if_changed(out / "_gate.pxi", gate_text(declared)),
-        write_if_changed(out / "_cpu_fill.pxi", fill_text(declared, near)),
-        write_if_changed(out / "_cuda_fill.pxi", fill_text(declared, entered)),
+        write_if_changed(out / "_cpu_fill.pxi", fill_text(declared, near, storage)),
+        write_if_changed(out / "_cuda_fill.pxi", fill_text(declared, entered, storage)),
         write_if_changed(out / "_cuda_ops.pxi", parts + "\n"),
     ]
 

@@ -107,9 +107,21 @@ def gate_text(found):
     return "\n\n".join([HEAD + f"cdef tuple OP_NAMES = ({names})", *map(gate, found)])
 
 
-def fill_text(found, sources):
+def with_included(sources, folder):
+    """The text of files that are there, and of those in `folder` that they include, which other devices may share."""
+    texts, waiting = {}, [Path(p) for p in sources if Path(p).is_file()]
+    while waiting:
+        path = waiting.pop()
+        if path not in texts:
+            texts[path] = path.read_text()
+            names = re.findall(r'^include "(\w+\.pxi)"', texts[path], re.M)
+            waiting += [folder / name for name in names if (folder / name).is_file()]
+    return "\n".join(texts[path] for path in sorted(texts))
+
+
+def fill_text(found, sources, folder):
     """Lines that enter into the Ops named ``mine`` what the text of a device's module defines."""
-    text = "\n".join(Path(p).read_text() for p in sources if Path(p).is_file())
+    text = with_included(sources, folder)
     defined = set(re.findall(r"^cdef [\w ]+?\**\s?\b(\w+)\(", text, re.M))
     lines = [f"    mine.{f.name} = {f.name}" for f in found if f.name in defined]
     return "\n".join([HEAD + "cdef void fill(Ops* mine) noexcept:", *(lines or ["    pass"])]) + "\n"
