@@ -24,8 +24,10 @@ _allowed = {"cudnn": True, "flash": True, "math": True, "mem_efficient": True}
 
 
 def is_built() -> bool:
-    """Whether there are kernels for CUDA: no."""
-    return False
+    """Whether cygrad-storage was built with CUDA."""
+    from cygrad.storage import cuda
+
+    return cuda.extension() is not None and not cuda.is_host()
 
 
 def flash_sdp_enabled() -> bool:
