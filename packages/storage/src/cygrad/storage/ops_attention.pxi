@@ -3,6 +3,8 @@
 # Invariant: blocks depend on sizes only, and a thread does all of what is added up in one place, so every thread count
 # gives the same bits.
 
+include "ops_common_attention.pxi"
+
 cdef enum:
     QUERIES = 64               # of a block
     KEYS = 256
@@ -163,39 +165,12 @@ cdef void attend_back_item(const Attention* a, int64_t item, char* scratch) noex
         first += rows
 
 
-cdef int check_row_major(str what, const Meta* x, int64_t numel, int code) except -1:
-    if x.numel != numel or x.dtype != code or not x.flags & CONTIGUOUS:
-        raise RuntimeError(f"attention: {what} must be row-major, have {numel} elements and dtype {name_of(code)}, got shape "
-                           f"{shape_text(x)} and {name_of(x.dtype)}")
-    return 0
-
-
-cdef bint attention_rows(const Meta* m) noexcept:
-    """Whether rows are apart and their elements side by side, as BLAS wants them."""
-    cdef int d = m.ndim - 2
-    if d < 0 or max(m.sizes[d], m.sizes[d + 1]) > 0x7fffffff or max(m.strides[d], m.sizes[d + 1]) > 0x7fffffff:
-        return False
-    return (m.strides[d + 1] == 1 or m.sizes[d + 1] == 1) and (m.strides[d] >= m.sizes[d + 1] or m.sizes[d] == 1)
-
-
 cdef int check_attention(Attention* a, Meta* q, Meta* k, Meta* v, Meta* mask, bint causal, double scale) except -1:
-    """Same batch dimensions, rows whose elements are neighbours, sizes that BLAS takes, no empty dimension."""
-    cdef int d, n = q.ndim
-    cdef bint fits = n >= 2 and k.ndim == n and v.ndim == n and (mask == NULL or mask.ndim == n)
+    cdef int64_t sizes[5]
     memset(a, 0, sizeof(Attention))
-    for d in range(n - 2):
-        fits = fits and q.sizes[d] == k.sizes[d] == v.sizes[d] and (mask == NULL or mask.sizes[d] == q.sizes[d])
-    if fits:
-        a.queries, a.depth, a.keys, a.width = q.sizes[n - 2], q.sizes[n - 1], k.sizes[n - 2], v.sizes[n - 1]
-        fits = k.sizes[n - 1] == a.depth and v.sizes[n - 2] == a.keys and min(q.numel, min(k.numel, v.numel)) > 0
-        fits = fits and (mask == NULL or (mask.sizes[n - 2] == a.queries and mask.sizes[n - 1] == a.keys))
-    fits = fits and attention_rows(q) and attention_rows(k) and attention_rows(v)
-    if not fits or q.dtype not in (FLOAT32, FLOAT64) or k.dtype != q.dtype or v.dtype != q.dtype or (
-            mask != NULL and mask.dtype not in (BOOL, q.dtype)):
-        raise RuntimeError(f"attention: queries {shape_text(q)}, keys {shape_text(k)} and values {shape_text(v)} of "
-                           f"{name_of(q.dtype)}, {name_of(k.dtype)} and {name_of(v.dtype)} do not go together")
+    check_attention_sizes(sizes, q, k, v, mask)
+    a.items, a.queries, a.keys, a.depth, a.width = sizes[0], sizes[1], sizes[2], sizes[3], sizes[4]
     a.dtype, a.size, a.causal, a.scale = q.dtype, ITEMSIZE[q.dtype], causal, scale
-    a.items = q.numel // (a.queries * a.depth)
     a.q, a.k, a.v, a.mask = q, k, v, mask
     a.weigh = <Weigh> hand_kernel(H_WEIGH, q.dtype)
     a.end = <WeighEnd> hand_kernel(H_WEIGH_END, q.dtype)

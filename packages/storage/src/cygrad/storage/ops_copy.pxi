@@ -155,30 +155,10 @@ cdef Storage computed(Meta* held, Meta* x):
     return op_clone(held, x, COMPUTED[x.dtype], True)
 
 
-cdef Storage recast(Meta* y, Storage s, int code):
-    """The result y of a kernel that worked on `computed` input, in the dtype `code`; y's memory is returned."""
-    cdef Meta made
-    if y.dtype == code:
-        return s
-    memset(&made, 0, sizeof(Meta))
-    try:
-        s = op_clone(&made, y, code, True)
-    finally:
-        meta_clear(y)
-    meta_like(y, &made)
-    meta_clear(&made)
-    return s
-
-
 # ---- numbers in
 
 cdef int refuse_number(object value, int code) except -1:
     raise RuntimeError(f"value {value!r} cannot be converted to {name_of(code)} without overflow")
-
-
-cdef object largest_integer(int code):
-    cdef object bits = 8 * ITEMSIZE[code]      # an object, because C shifts stop at 32 bits
-    return (1 << bits) - 1 if is_unsigned(code) else (1 << (bits - 1)) - 1
 
 
 cdef object int_in_range(object value, int code):

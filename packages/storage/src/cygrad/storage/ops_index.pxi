@@ -6,15 +6,6 @@
 ctypedef int (*Run)(Meta* x, int64_t dim, Meta* index, Meta* v, Update f) except -1
 
 
-cdef int64_t size_at(const Meta* x, int64_t dim) noexcept nogil:
-    return x.sizes[dim] if x.ndim else 1
-
-
-cdef int64_t bytes_at(const Meta* x, int64_t dim) noexcept nogil:
-    """Byte stride; what has no dimensions stays where it is."""
-    return x.strides[dim] * ITEMSIZE[x.dtype] if x.ndim else 0
-
-
 cdef int join_into(Run run, str op, Meta* x, int64_t dim, Meta* index, Meta* v, int mode, bint include_self,
                    bint by_element) except -1:
     """x joined with v; without include_self, what x held there does not count.
@@ -118,29 +109,6 @@ cdef int join_slices(Meta* x, int64_t dim, Meta* index, Meta* v, Update f) excep
     return 0
 
 
-cdef int check_slices(str op, Meta* x, int64_t dim, Meta* index, bint narrow, bint negative,
-                      object error=IndexError) except -1:
-    """A vector of indices into dimension dim. negative: they may be counted from the end."""
-    cdef Meta held
-    cdef Storage keep
-    cdef Place place
-    cdef int64_t bad, value, size = size_at(x, dim)
-    check_index_dtype(op, index, narrow)
-    if index.ndim > 1:
-        raise IndexError(f"{op}(): the index is supposed to be a vector, got shape {shape_text(index)}")
-    memset(&held, 0, sizeof(Meta))
-    keep = take_index(&held, index)
-    walk_over(&place.walk, &held, NULL, held.ndim, held.sizes)
-    bad = first_outside(&place, -size if negative else 0, size)
-    if bad >= 0:
-        value = index_value(&place, bad)
-        meta_clear(&held)
-        raise error(f"{op}(): index out of range: index {value} is out of bounds for dimension {dim} with size "
-                    f"{size}" + ("" if negative else "; negative indices are not taken"))
-    meta_clear(&held)
-    return 0
-
-
 cdef Storage op_index_select(Meta* y, Meta* x, int64_t dim, Meta* index):
     cdef Meta held
     cdef Pick pick
@@ -165,68 +133,3 @@ cdef Storage op_index_select(Meta* y, Meta* x, int64_t dim, Meta* index):
     finally:
         meta_clear(&held)
     return s
-
-
-cdef int check_source(str op, Meta* x, int64_t dim, Meta* index, Meta* src) except -1:
-    """src is x with index.numel slices along dim."""
-    cdef int d
-    cdef bint fits = src.ndim == x.ndim
-    if x.dtype != src.dtype:
-        raise RuntimeError(f"{op}(): the tensor has dtype {name_of(x.dtype)}, the source {name_of(src.dtype)}: the "
-                           "same dtype is wanted")
-    for d in range(x.ndim if fits else 0):
-        fits = fits and (d == dim or x.sizes[d] == src.sizes[d])
-    if not fits:
-        raise RuntimeError(f"{op}(): the source has shape {shape_text(src)}, the tensor {shape_text(x)}: the same "
-                           f"sizes except in dimension {dim} are wanted")
-    if index.numel != size_at(src, dim):
-        raise RuntimeError(f"{op}(): {index.numel} indices for a source of shape {shape_text(src)} along dimension "
-                           f"{dim}: one for each slice is wanted")
-    return 0
-
-
-cdef int index_add_into(Meta* x, int64_t dim, Meta* index, Meta* src) except -1:
-    check_source("index_add", x, dim, index, src)
-    check_slices("index_add", x, dim, index, True, False, RuntimeError if x.ndim > 1 else IndexError)   # as PyTorch
-    return join_into(join_slices, "index_add", x, dim, index, src, PLUS, True, False)
-
-
-cdef int index_reduce_into(Meta* x, int64_t dim, Meta* index, Meta* src, str reduce, bint include_self) except -1:
-    cdef int mode = reduce_mode("index_reduce", reduce, False)
-    check_source("index_reduce", x, dim, index, src)
-    check_slices("index_reduce", x, dim, index, True, False)
-    return join_into(join_slices, "index_reduce", x, dim, index, src, mode, include_self, False)
-
-
-cdef int index_copy_into(Meta* x, int64_t dim, Meta* index, Meta* src) except -1:
-    if index.ndim > 1:
-        raise IndexError(f"index_copy(): the index has dimension 1 or 0, got shape {shape_text(index)}")
-    if src.ndim and x.ndim and src.ndim != x.ndim:
-        raise IndexError(f"index_copy(): the source has {src.ndim} dimensions, the tensor {x.ndim}: as many are wanted")
-    if index.numel != size_at(src, dim if src.ndim else 0):
-        raise IndexError(f"index_copy(): {index.numel} indices for a source of shape {shape_text(src)} along dimension "
-                         f"{dim}: one for each slice is wanted")
-    if x.dtype != src.dtype or src.ndim == x.ndim:
-        check_source("index_copy", x, dim, index, src)
-    elif x.numel != size_at(x, 0) or src.numel != 1:
-        raise RuntimeError(f"index_copy(): the source has shape {shape_text(src)}, the tensor {shape_text(x)}: the "
-                           f"same sizes except in dimension {dim} are wanted")
-    check_slices("index_copy", x, dim, index, False, False)
-    return join_into(join_slices, "index_copy", x, dim, index, src, WRITE, True, False)
-
-
-cdef int index_fill_into(Meta* x, int64_t dim, Meta* index, Meta* value) except -1:
-    cdef Meta cell
-    cdef Storage keep
-    if index.dtype != INT64:
-        raise IndexError(f"index_fill_(): an index of int64 is wanted, got {name_of(index.dtype)}")
-    if index.ndim > 1:
-        raise RuntimeError(f"index_fill_(): the index has to be a vector or a scalar, got shape {shape_text(index)}")
-    check_slices("index_fill", x, dim, index, False, True)
-    memset(&cell, 0, sizeof(Meta))
-    keep = op_clone(&cell, value, x.dtype, True)
-    try:
-        join_into(join_slices, "index_fill", x, dim, index, &cell, WRITE, True, False)
-    finally:
-        meta_clear(&cell)
-    return 0

@@ -98,39 +98,6 @@ cdef int join_elements(Meta* x, int64_t dim, Meta* index, Meta* v, Update f) exc
     return 0
 
 
-cdef int check_lookup(str op, Meta* x, int64_t dim, Meta* index, Meta* src) except -1:
-    """Dtype and shape of an index of gather (src NULL) or scatter."""
-    cdef int d
-    if index.numel == 0:
-        return 0
-    check_index_dtype(op, index, True)
-    if max(index.ndim, 1) != max(x.ndim, 1) or (src != NULL and max(src.ndim, 1) != max(x.ndim, 1)):
-        source = f", {src.ndim} in the source {shape_text(src)}" if src != NULL else ""
-        raise RuntimeError(f"{op}(): as many dimensions as the tensor has are wanted, got {index.ndim} in the index "
-                           f"{shape_text(index)}{source}, {x.ndim} in the tensor {shape_text(x)}")
-    for d in range(index.ndim):
-        if d != dim and index.sizes[d] > size_at(x, d):
-            raise RuntimeError(f"{op}(): the index of shape {shape_text(index)} is larger than the tensor of shape "
-                               f"{shape_text(x)} in dimension {d}; only dimension {dim} may be")
-        if src != NULL and index.sizes[d] > size_at(src, d):
-            raise RuntimeError(f"{op}(): the index of shape {shape_text(index)} is larger than the source of shape "
-                               f"{shape_text(src)} in dimension {d}")
-    return 0
-
-
-cdef int check_lookup_values(str op, Meta* x, int64_t dim, Meta* index) except -1:
-    cdef Place place
-    cdef int64_t bad
-    walk_over(&place.walk, index, NULL, index.ndim, index.sizes)
-    if index.numel == 0:
-        return 0
-    bad = first_outside(&place, 0, size_at(x, dim))
-    if bad >= 0:
-        raise RuntimeError(f"{op}(): index {index_value(&place, bad)} is out of bounds for dimension {dim} with size "
-                           f"{size_at(x, dim)}; negative indices are not taken")
-    return 0
-
-
 cdef Storage op_gather(Meta* y, Meta* x, int64_t dim, Meta* index):
     cdef Meta held
     cdef Storage keep, s
@@ -148,55 +115,6 @@ cdef Storage op_gather(Meta* y, Meta* x, int64_t dim, Meta* index):
     finally:
         meta_clear(&held)
     return s
-
-
-cdef int scatter_with(str op, Meta* x, int64_t dim, Meta* index, Meta* src, int mode, bint include_self) except -1:
-    if x.dtype != src.dtype:
-        raise RuntimeError(f"{op}(): the tensor has dtype {name_of(x.dtype)}, the source {name_of(src.dtype)}: the "
-                           "same dtype is wanted")
-    check_lookup(op, x, dim, index, src)
-    return scatter_checked(op, x, dim, index, src, mode, include_self)
-
-
-cdef int scatter_checked(str op, Meta* x, int64_t dim, Meta* index, Meta* v, int mode, bint include_self) except -1:
-    cdef Meta held
-    cdef Storage keep
-    check_writable(op, x)
-    memset(&held, 0, sizeof(Meta))
-    keep = take_index(&held, index)
-    try:
-        check_lookup_values(op, x, dim, &held)
-        if index.numel:
-            join_into(join_elements, op, x, dim, &held, v, mode, include_self, True)
-    finally:
-        meta_clear(&held)
-    return 0
-
-
-cdef int scatter_into(Meta* x, int64_t dim, Meta* index, Meta* src) except -1:
-    return scatter_with("scatter", x, dim, index, src, WRITE, True)
-
-
-cdef int scatter_fill_into(Meta* x, int64_t dim, Meta* index, Meta* value) except -1:
-    cdef Meta cell
-    cdef Storage keep
-    check_lookup("scatter", x, dim, index, NULL)
-    memset(&cell, 0, sizeof(Meta))
-    keep = op_clone(&cell, value, x.dtype, True)
-    try:
-        scatter_checked("scatter", x, dim, index, &cell, WRITE, True)
-    finally:
-        meta_clear(&cell)
-    return 0
-
-
-cdef int scatter_add_into(Meta* x, int64_t dim, Meta* index, Meta* src) except -1:
-    return scatter_with("scatter_add", x, dim, index, src, PLUS, True)
-
-
-cdef int scatter_reduce_into(Meta* x, int64_t dim, Meta* index, Meta* src, str reduce, bint include_self) except -1:
-    return scatter_with("scatter_reduce", x, dim, index, src, reduce_mode("scatter_reduce", reduce, True),
-                        include_self)
 
 
 # ---- counted through all elements
@@ -222,22 +140,6 @@ cdef int join_flat(Meta* x, int64_t dim, Meta* index, Meta* v, Update f) except 
     return 0
 
 
-cdef int check_flat(str op, Meta* x, Meta* index) except -1:
-    cdef Place place
-    cdef int64_t bad
-    check_index_dtype(op, index, False)
-    if x.numel == 0 and index.numel:
-        raise IndexError(f"{op}(): there is nothing to take from an empty tensor of shape {shape_text(x)}")
-    if index.numel == 0:
-        return 0
-    walk_over(&place.walk, index, NULL, index.ndim, index.sizes)
-    bad = first_outside(&place, -x.numel, x.numel)
-    if bad >= 0:
-        raise IndexError(f"{op}(): out of range: tried to access index {index_value(&place, bad)} on a tensor of "
-                         f"{x.numel} elements")
-    return 0
-
-
 cdef Storage op_take(Meta* y, Meta* x, Meta* index):
     cdef Pick pick
     cdef Storage s
@@ -247,16 +149,3 @@ cdef Storage op_take(Meta* y, Meta* x, Meta* index):
     pick_run(&pick, mover(ITEMSIZE[x.dtype]), True)
     pick_end(&pick)
     return s
-
-
-cdef int put_into(Meta* x, Meta* index, Meta* src, bint accumulate) except -1:
-    if x.dtype != src.dtype:
-        raise RuntimeError(f"put_(): the tensor has dtype {name_of(x.dtype)}, the source {name_of(src.dtype)}: the "
-                           "same dtype is wanted")
-    check_index_dtype("put_", index, False)
-    if src.numel != index.numel:
-        raise IndexError(f"put_(): as many elements in source and index are wanted, got {src.numel} in the source "
-                         f"{shape_text(src)} and {index.numel} in the index {shape_text(index)}")
-    check_writable("put_", x)
-    check_flat("put_", x, index)
-    return join_into(join_flat, "put_", x, 0, index, src, PLUS if accumulate else WRITE, True, True)

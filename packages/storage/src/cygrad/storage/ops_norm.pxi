@@ -1,5 +1,7 @@
 # Layer normalisation and its gradients. Rows are what the dimensions of the weight span; the input has more in front.
 
+include "ops_common_norm.pxi"
+
 ctypedef void (*NormRows)(char* y, const char* d, const char* x, const char* w, const char* b, int64_t m, int64_t n,
                           double eps) noexcept nogil
 
@@ -19,25 +21,6 @@ cdef struct Norm:
     int size               # bytes of an element
     double eps
     NormRows kernel
-
-
-cdef int check_norm(str op, const Meta* x, const Meta* d, const Meta* w, const Meta* b) except -1:
-    """d is of x's shape, w of that of x's last dimensions, b of w's; each may be NULL."""
-    cdef int i
-    for other in (("gradient", <size_t> d), ("weight", <size_t> w), ("bias", <size_t> b)):
-        if other[1] and (<const Meta*> <size_t> other[1]).dtype != x.dtype:
-            raise RuntimeError(f"{op}: the {other[0]} has dtype {name_of((<const Meta*> <size_t> other[1]).dtype)}, the input "
-                               f"{name_of(x.dtype)}: the same dtype is wanted")
-    if d != NULL and not meta_same_shape(d, x):
-        raise RuntimeError(f"{op}: the gradient has shape {shape_text(d)}, the input {shape_text(x)}: the same shape is wanted")
-    if w != NULL:
-        for i in range(w.ndim):
-            if w.ndim > x.ndim or w.sizes[i] != x.sizes[x.ndim - w.ndim + i]:
-                raise RuntimeError(f"{op}: a weight of shape {shape_text(w)} belongs to an input whose last sizes are these, got "
-                                   f"shape {shape_text(x)}")
-    if b != NULL and not meta_same_shape(b, w):
-        raise RuntimeError(f"{op}: the bias has shape {shape_text(b)}, the weight {shape_text(w)}: the same shape is wanted")
-    return 0
 
 
 cdef void norm_part(const Norm* p, int64_t k) noexcept nogil:
@@ -96,14 +79,6 @@ cdef Storage norm_rows(int kid, str op, Meta* y, Meta* d, Meta* x, Meta* w, Meta
     return recast(y, s, x.dtype)
 
 
-cdef Storage op_layer_norm(Meta* y, Meta* x, Meta* w, Meta* b, double eps):
-    return norm_rows(H_LAYER_NORM, "layer_norm", y, NULL, x, w, b, eps)
-
-
-cdef Storage op_layer_norm_input(Meta* y, Meta* d, Meta* x, Meta* w, double eps):
-    return norm_rows(H_LAYER_NORM_INPUT, "layer_norm_input", y, d, x, w, NULL, eps)
-
-
 cdef void norm_share(const Norm* p, int64_t k, double* sums) noexcept nogil:
     cdef int64_t first = k * p.tile, jump = k * p.tile * p.n * p.size
     memset(sums + k * p.n, 0, p.n * sizeof(double))
@@ -143,14 +118,7 @@ cdef Storage op_layer_norm_weight(Meta* y, Meta* d, Meta* x, double eps, int ndi
     cdef Norm p
     cdef Meta a, b
     cdef Storage keep_a, keep_b, s
-    cdef int i
-    if ndim > x.ndim:
-        raise RuntimeError(f"layer_norm_weight: a weight of {ndim} dimensions for an input of shape {shape_text(x)}")
-    for i in range(ndim):
-        if sizes[i] != x.sizes[x.ndim - ndim + i]:
-            raise RuntimeError(f"layer_norm_weight: the size {sizes[i]} at dimension {i} of the weight does not belong to an input of "
-                               f"shape {shape_text(x)}")
-    check_norm("layer_norm_weight", x, d, NULL, NULL)
+    check_norm_weight(d, x, ndim, sizes)
     if hand_kernel(H_LAYER_NORM_WEIGHT, COMPUTED[x.dtype]) == NULL:
         no_kernel("layer_norm_weight", x.dtype)
     memset(&a, 0, sizeof(Meta))

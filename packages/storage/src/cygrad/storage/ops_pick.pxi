@@ -110,6 +110,22 @@ cdef int64_t index_value(const Place* p, int64_t at) noexcept nogil:
     return (<int64_t*> q[0])[0]
 
 
+cdef int64_t position_outside(Meta* index, int64_t low, int64_t high) except -2:
+    """Position of the first number of an index outside [low, high), or -1."""
+    cdef Place place
+    if index.numel == 0:
+        return -1
+    walk_over(&place.walk, index, NULL, index.ndim, index.sizes)
+    return first_outside(&place, low, high)
+
+
+cdef int64_t index_number(Meta* index, int64_t position) except? -1:
+    """The number that `position_outside` found."""
+    cdef Place place
+    walk_over(&place.walk, index, NULL, index.ndim, index.sizes)
+    return index_value(&place, position)
+
+
 cdef void add_places(const Place* p, int64_t first, int64_t n, int64_t* out) noexcept nogil:
     """out[i] += the place that index first + i names."""
     cdef int64_t c[MAXDIM]
@@ -284,31 +300,7 @@ cdef int divide_by_count(Meta* x, Meta* count) except -1:
     return 0
 
 
-# ---- index tensors as they come
-
-cdef Storage take_index(Meta* held, Meta* index):
-    """The index as int64; `held` becomes a view or a converted copy of it, to be cleared by the caller."""
-    if index.dtype == INT64:
-        meta_like(held, index)
-        return None
-    return op_clone(held, index, INT64, False)
-
-
-cdef int check_index_dtype(str op, Meta* index, bint narrow) except -1:
-    """narrow: int32 is taken as well."""
-    if index.dtype != INT64 and not (narrow and index.dtype == INT32):
-        raise RuntimeError(f"{op}(): an index of {'int64 or int32' if narrow else 'int64'} is wanted, got "
-                           f"{name_of(index.dtype)}")
-    return 0
-
-
-cdef Storage aside(Meta* copy, Meta* x, Meta* other):
-    """A copy of `other` where it may lie in x's memory, which is about to be written; else a view of it."""
-    if may_share_memory(x, other):
-        return op_clone(copy, other, other.dtype, False)
-    meta_like(copy, other)
-    return None
-
+# ---- in order
 
 cdef int add_in_order(Meta* x, Meta* src) except -1:
     cdef Loop loop = <Loop> hand_kernel(H_ADD_AT, x.dtype)

@@ -2,6 +2,8 @@
 # Invariant: numbers are drawn one after another in memory order, so they do not depend on the number of threads.
 from libc.math cimport exp, floor, lgamma, pow, tan
 
+include "ops_common_random.pxi"
+
 cdef struct Draw:          # what to draw, the same for every element
     Twister* g
     int kind
@@ -144,36 +146,9 @@ cdef void draw_into(Meta* x, const Draw* r) noexcept:
             let_go(r.g)
 
 
-cdef int check_real(str op, Meta* x) except -1:
-    if not is_float(x.dtype):
-        no_kernel(op, x.dtype)
-    return check_writable(op, x)
-
-
-cdef double largest_float(int code) noexcept:
-    if code == FLOAT16:
-        return 65504.0
-    if code == BFLOAT16:
-        return 3.3895313892515355e38
-    return 3.4028234663852886e38 if code == FLOAT32 else 1.7976931348623157e308
-
-
-cdef int digits_of(int code) noexcept:
-    """Bits of a floating type's significand."""
-    return 11 if code == FLOAT16 else 8 if code == BFLOAT16 else 24 if code == FLOAT32 else 53
-
-
 cdef int uniform_into(Meta* x, double low, double high, Generator gen) except -1:
     cdef Draw r
-    cdef double largest
-    check_real("uniform_", x)
-    largest = largest_float(x.dtype)
-    if not (fabs(low) <= largest and fabs(high) <= largest):
-        raise RuntimeError(f"uniform_: bounds inside the range of {name_of(x.dtype)} are wanted, got [{low}, {high})")
-    if low > high:
-        raise RuntimeError(f"uniform_: the lower bound must not exceed the upper one, got [{low}, {high})")
-    if high - low > largest:
-        raise RuntimeError(f"uniform_: the width of [{low}, {high}) does not fit {name_of(x.dtype)}")
+    check_uniform(x, low, high)
     r.g, r.kind, r.low, r.high = twister(gen), UNIFORM, low, high
     draw_into(x, &r)
     return 0
@@ -267,27 +242,6 @@ cdef void normal_doubles(double* y, int64_t n, const Draw* r) noexcept nogil:
             normal_pair(y + j, y + j + 8, r.low, r.high)
 
 
-cdef int check_range(Meta* x, object low, object high) except -1:
-    """Bounds of random integers against the integers that x.dtype holds exactly."""
-    cdef int code = x.dtype
-    if code == BOOL:
-        least, most = 0, 1
-    elif is_float(code):
-        most = 1 << <object> digits_of(code)
-        least = -most
-    elif is_complex(code):
-        no_kernel("random_", code)
-    else:
-        most = largest_integer(code)
-        least = 0 if is_unsigned(code) else -most - 1
-    if low >= high:
-        raise RuntimeError(f"random_: the lower bound must be below the upper one, got [{low}, {high})")
-    if low < least or high - 1 > most:
-        raise RuntimeError(f"random_: bounds inside the range of {name_of(code)} are wanted, from {least} to {most}, "
-                           f"got [{low}, {high})")
-    return 0
-
-
 cdef int random_into(Meta* x, int64_t low, int64_t high, Generator gen) except -1:
     cdef Draw r
     check_range(x, low, high)
@@ -333,9 +287,7 @@ cdef int random_from_into(Meta* x, int64_t low, Generator gen) except -1:
 
 cdef int bernoulli_into(Meta* x, double p, Generator gen) except -1:
     cdef Draw r
-    if not 0 <= p <= 1:
-        raise RuntimeError(f"bernoulli_: a probability from 0 to 1 is wanted, got {p}")
-    check_writable("bernoulli_", x)
+    check_probability(x, p)
     r.g, r.kind, r.low = twister(gen), BERNOULLI, p
     draw_into(x, &r)
     return 0
@@ -366,14 +318,7 @@ cdef void shuffle(int64_t* y, int64_t n, Twister* g) noexcept nogil:
 cdef Storage op_randperm(Meta* y, int64_t n, int dtype, Generator gen):
     cdef Storage s
     cdef Twister* g
-    if n < 0:
-        raise RuntimeError(f"randperm: a length of at least 0 is wanted, got {n}")
-    if dtype < 0:
-        dtype = INT64
-    if dtype == BOOL or is_complex(dtype):
-        no_kernel("randperm", dtype)
-    if n > ((1 << <object> digits_of(dtype)) + 1 if is_float(dtype) else largest_integer(dtype)):
-        raise RuntimeError(f"randperm: numbers below {n} do not fit {name_of(dtype)}")
+    dtype = check_randperm(n, dtype)
     s = allocate_contig(y, 1, &n, INT64)
     g = twister(gen)
     with nogil:

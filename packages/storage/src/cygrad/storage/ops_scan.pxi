@@ -1,5 +1,10 @@
-# Running sums, products and extrema along a dimension, and the linear recurrence behind their gradients.
-# They use the driver of ops_along. Every dtype but the complex ones has kernels of its own.
+# Scans on the CPU, with the driver of ops_along.
+
+include "ops_common_scan.pxi"
+
+
+cdef bint can_scan(int kid, int code) noexcept:
+    return hand_kernel(kid, code) != NULL
 
 
 cdef int scan_into(int kid, Meta* y, Meta* x, Meta* third, int64_t dim, bint reverse) except -1:
@@ -24,92 +29,3 @@ cdef int scan_into(int kid, Meta* y, Meta* x, Meta* third, int64_t dim, bint rev
             l.p[2] -= l.st[2]
     run_along(&l, count, y.numel)
     return 0
-
-
-cdef Storage scan_clone(Meta* y, Meta* x, int code):
-    """x itself, as y, if it has this dtype; else a copy."""
-    if x.dtype != code:
-        return op_clone(y, x, code, True)
-    meta_like(y, x)
-    return None
-
-
-cdef Storage running(str op, int kid, Meta* y, Meta* x, int64_t dim, int dtype, bint reverse):
-    """Sums and products: integers in int64, floats in their own dtype, the result converted to `dtype`."""
-    cdef Meta held, wide
-    cdef Storage s, memory, result
-    cdef int code = dtype if dtype >= 0 else INT64 if is_integral(x.dtype) else x.dtype
-    cdef int inner
-    if dtype == BOOL:
-        raise NotImplementedError(f"{op} is not implemented for a result of dtype bool")
-    # an integer's width changes inside the kernel
-    inner = x.dtype if is_integral(x.dtype) and is_integral(code) else code
-    if hand_kernel(kid, inner) == NULL and not is_complex(inner):
-        no_kernel(op, inner)
-    memset(&held, 0, sizeof(Meta))
-    memset(&wide, 0, sizeof(Meta))
-    s = scan_clone(&held, x, inner)
-    try:
-        if is_complex(inner) and kid == H_CUMSUM:
-            return scan_parts(kid, y, &held, dim, reverse)
-        memory = allocate_contig(&wide, x.ndim, x.sizes, INT64 if is_integral(inner) else inner)
-        scan_into(kid, &wide, &held, NULL, dim, reverse)
-        if wide.dtype == code:
-            meta_like(y, &wide)
-            return memory
-        return op_clone(y, &wide, code, True)
-    finally:
-        meta_clear(&held)
-        meta_clear(&wide)
-
-
-cdef Storage op_cumsum(Meta* y, Meta* x, int64_t dim, int dtype):
-    return running("cumsum", H_CUMSUM, y, x, dim, dtype, False)
-
-
-cdef Storage op_cumsum_back(Meta* y, Meta* x, int64_t dim):
-    return running("cumsum", H_CUMSUM, y, x, dim, -1, True)
-
-
-cdef Storage op_cumprod(Meta* y, Meta* x, int64_t dim, int dtype):
-    return running("cumprod", H_CUMPROD, y, x, dim, dtype, False)
-
-
-cdef Storage same_scan(str op, int kid, Meta* y, Meta* x, Meta* third, int64_t dim, bint reverse):
-    """A scan whose result has the dtype of x."""
-    cdef Storage memory
-    if hand_kernel(kid, x.dtype) == NULL:
-        no_kernel(op, x.dtype)
-    memory = allocate_contig(y, x.ndim, x.sizes, x.dtype)
-    scan_into(kid, y, x, third, dim, reverse)
-    return memory
-
-
-cdef tuple running_extremum(str op, int kid, Meta* y, Meta* index, Meta* x, int64_t dim):
-    cdef Storage values, places = allocate_contig(index, x.ndim, x.sizes, INT64)
-    try:
-        values = same_scan(op, kid, y, x, index, dim, False)
-    except BaseException:
-        meta_clear(index)
-        raise
-    return values, places
-
-
-cdef tuple op_cummax(Meta* y, Meta* index, Meta* x, int64_t dim):
-    return running_extremum("cummax", H_CUMMAX, y, index, x, dim)
-
-
-cdef tuple op_cummin(Meta* y, Meta* index, Meta* x, int64_t dim):
-    return running_extremum("cummin", H_CUMMIN, y, index, x, dim)
-
-
-cdef Storage op_logcumsumexp(Meta* y, Meta* x, int64_t dim):
-    if is_integral(x.dtype):
-        no_kernel("logcumsumexp", x.dtype)
-    return same_scan("logcumsumexp", H_LOGCUMSUMEXP, y, x, NULL, dim, False)
-
-
-cdef Storage op_recurrence(Meta* y, Meta* x, Meta* a, int64_t dim, bint reverse):
-    """y[i] = x[i] + a[i] * y[i - 1], or reversed its transpose y[i] = x[i] + a[i + 1] * y[i + 1]."""
-    check_alike("recurrence", x, a)
-    return same_scan("recurrence", H_RECURRENCE, y, x, a, dim, reverse)

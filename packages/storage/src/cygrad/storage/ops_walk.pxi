@@ -1,6 +1,8 @@
 # Walks over elements in the order of their indices (row-major), whatever the strides: for what depends on that order,
 # such as the n-th element under a mask. And moving elements by their width alone, so that every dtype is served.
 
+include "ops_common_index.pxi"
+
 cdef enum:
     WALKERS = 3
     BLOCK = 512            # elements whose places are kept on the stack
@@ -212,14 +214,6 @@ cdef Update mover(int size) noexcept nogil:
 
 # ---- how an element is joined with what lies there
 
-cdef enum:                 # modes; the kernels H_UPDATE + mode - PLUS
-    WRITE = 0
-    PLUS = 1
-    TIMES = 2
-    LEAST = 3
-    MOST = 4
-    MEAN = 5
-
 
 cdef Update updater(str op, int mode, int code) except? NULL:
     """The loop of a mode; NotImplementedError where the dtype has none."""
@@ -230,37 +224,3 @@ cdef Update updater(str op, int mode, int code) except? NULL:
     if loop == NULL or (mode == MEAN and hand_kernel(H_DIVIDE_COUNT, code) == NULL):
         no_kernel(op, code)
     return <Update> loop
-
-
-cdef bint is_half(int code) noexcept nogil:
-    """Types whose sums are made in float32."""
-    return code == FLOAT16 or code == BFLOAT16
-
-
-cdef int reduce_mode(str op, object name, bint sums) except -1:
-    """The mode that a reduce argument names."""
-    if name == "sum" and sums:
-        return PLUS
-    modes = {"prod": TIMES, "mean": MEAN, "amax": MOST, "amin": LEAST}
-    if name not in modes:
-        raise RuntimeError(f"{op}(): reduce is one of {'sum, ' if sums else ''}{', '.join(modes)}, got {name!r}")
-    return modes[name]
-
-
-cdef int put_neutral(Meta* cell, void* memory, int mode, int code) except -1:
-    """One element that changes nothing when joined."""
-    scalar_meta(cell, memory, code)
-    if mode == PLUS or mode == MEAN:
-        return fill_double(cell, 0)
-    if mode == TIMES:
-        return fill_double(cell, 1)
-    if is_float(code):
-        return fill_double(cell, INFINITY if mode == LEAST else -INFINITY)
-    if code == BOOL:
-        return fill_double(cell, 1 if mode == LEAST else 0)
-    top = largest_integer(code)
-    return fill_number(cell, top if mode == LEAST else smallest_integer(code))
-
-
-cdef object smallest_integer(int code):
-    return -largest_integer(code) - 1 if dtype_object(code).is_signed else 0
