@@ -68,7 +68,7 @@ def test_reductions_of_reals(shape, axes, dtype):
 
 
 @pytest.mark.parametrize(("shape", "axes"), SHAPES)
-@pytest.mark.parametrize("dtype", ("uint8", "int16", "int32", "int64"))
+@pytest.mark.parametrize("dtype", ("uint8", "int32", "int64", "uint64"))
 def test_reductions_of_integers(shape, axes, dtype):
     rng = np.random.default_rng(2)
     x = rng.integers(0, 5, shape).astype(dtype)

@@ -57,7 +57,7 @@ template <class P> struct Convert<complex_t<P>> {
 #define CYG_ALL(DO) DO(C_BOOL, bool_t) CYG_INTEGERS(DO) CYG_REALS(DO) CYG_COMPLEX(DO)
 
 // Write x as an element of the dtype `to`.
-template <class S> CYG_FN void store_as(int to, char* y, S x) {
+template <class S> CYG_CALL void store_as(int to, char* y, S x) {
     switch (to) {
 #define TO(code, T) case code: *(T*)y = Convert<T>::from(x); return;
         CYG_ALL(TO)

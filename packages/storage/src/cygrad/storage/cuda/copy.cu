@@ -1,7 +1,6 @@
 // Copies and casts between any strides and dtypes, and fills.
 #include "launch.cuh"
 #include "convert.cuh"
-#include "kernels.h"
 
 namespace {
 

@@ -12,7 +12,7 @@
 #define CYGRAD_FOLD_CUH
 
 #include "convert.cuh"
-#include "kernels.h"
+
 #include "launch.cuh"
 
 struct FoldOut {

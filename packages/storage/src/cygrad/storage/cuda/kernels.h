@@ -1,8 +1,8 @@
 /* Entry points of the device kernels, as C sees them.
 
    Pointers are of device memory, strides count bytes where an Iter (core.pxd) holds them and elements elsewhere, codes are
-   DTypeCodes. All return 0, a cudaError_t, -1 where there is no kernel for the dtype, or -2 where
-   the dimensions are too many. Nothing here allocates: what needs
+   DTypeCodes. All return 0, a cudaError_t, or one of the negative codes
+   here. Nothing here allocates: what needs
    room takes it as `scratch`, and a function of its name with _scratch says how many bytes. Work goes to `stream`. */
 #ifndef CYGRAD_KERNELS_H
 #define CYGRAD_KERNELS_H
@@ -12,6 +12,14 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+enum {
+    CYG_NO_KERNEL = -1,        /* for this dtype */
+    CYG_TOO_MANY_DIMS = -2,
+    CYG_NO_LIBRARY = -3,       /* cuBLAS or cuDNN was not opened */
+    CYG_LIBRARY_FAILED = -4,   /* it returned an error */
+    CYG_STRIDES = -5           /* of a matrix, which the library does not take: make it contiguous */
+};
 
 /* held, bit k: operand k is one number in the host's memory */
 int cyg_has_pointwise(int kernel, int code);
@@ -28,13 +36,15 @@ enum CygReduction {
 typedef struct {
     const char* x;
     char *y, *index;           /* index: int64, for argmax and argmin; either of the two may be NULL there */
-    int code;                  /* dtype of y; that of sums and products of integers is any integer's, else it is x's */
+    int code;                  /* dtype of y, to which the result is converted */
     int kept_ndim, reduced_ndim;
     int64_t kept_size[64], kept_x[64], kept_y[64];     /* innermost first; strides of x in bytes, of y in elements */
     int64_t reduced_size[64], reduced_x[64];           /* in the order in which positions are counted */
     int64_t outputs, count;    /* elements of the result, and how many are folded into each; neither is 0 */
     double attr;               /* correction of a variance, exponent of a norm */
 } CygFold;
+/* where there is none, x is to be converted to the dtype that its own computes in */
+int cyg_has_reduction(int what, int code);
 int64_t cyg_reduce_scratch(int what, int code, const CygFold* plan);
 int cyg_reduce(int what, int code, const CygFold* plan, void* scratch, void* stream);
 
@@ -55,6 +65,129 @@ typedef struct {
     double attr;               /* eps */
 } CygLines;
 int cyg_lines(int what, int code, const CygLines* lines, void* stream);
+/* y of n elements: the sum over rows of d times the normalised x */
+int64_t cyg_norm_weight_scratch(int code, int64_t rows, int64_t n);
+int cyg_norm_weight(int code, char* y, const char* d, const char* x, int64_t rows, int64_t n, double eps, void* scratch,
+                    void* stream);
+
+/* == running sums and their like == */
+
+enum CygScan { CYG_SCAN_SUM, CYG_SCAN_PRODUCT, CYG_SCAN_MAX, CYG_SCAN_MIN, CYG_SCAN_LOGSUM, CYG_SCAN_RECURRENCE };
+/* d: the factors of a recurrence, or the places (int64) of an extremum, which are written. Sums and products of integers are
+   int64. Lines may have negative strides, and are not empty. */
+int64_t cyg_scan_scratch(const CygLines* lines);
+int cyg_scan(int what, int code, const CygLines* lines, void* scratch, void* stream);
+
+/* == indices == */
+
+enum CygJoin { CYG_JOIN_WRITE, CYG_JOIN_ADD, CYG_JOIN_MULTIPLY, CYG_JOIN_MIN, CYG_JOIN_MAX };     /* of writes the last one stays */
+typedef struct {               /* places[i] = (first ? offset in x : places[i]) + index[i] * step, over row-major positions */
+    int64_t* places;
+    const char* index;         /* int64 */
+    int64_t count, low, size, step;    /* an index in [low, size); negative ones count from the end */
+    int first;
+    uint64_t* bad;             /* becomes the least position of an index outside; the rest is then worth nothing */
+    int ndim;                  /* of the positions, innermost first: byte steps of the index, and of x */
+    int64_t sizes[64], steps[64][2];
+} CygPlaces;
+int cyg_find_places(const CygPlaces* c, void* stream);
+typedef struct {               /* v against x at its places, elements of one size; with `write` no place may come twice */
+    char *x, *v;
+    const int64_t* places;
+    int64_t count;
+    int write, ndim;
+    int64_t sizes[64], steps[64][3];   /* innermost first: byte steps of v, of x, of places */
+} CygThrough;
+int cyg_through(int size, const CygThrough* c, void* stream);
+typedef struct {               /* x joined with v at sorted places */
+    char* x;
+    const char* v;
+    const int64_t *places, *order;     /* order: the position of each place */
+    int64_t count, inner;      /* places; elements at each of them */
+    int how;
+    int value_ndim, ndim;      /* positions of v (first step), what lies around them in v and x (first two) */
+    int64_t value_sizes[64], value_steps[64][3], sizes[64], steps[64][3];
+} CygJoinPlaces;
+int cyg_join_places(int code, const CygJoinPlaces* c, void* stream);
+/* which elements are not zero, as int64; their numbers, from the running sum of that; their coordinates */
+int cyg_marks(int code, const char* x, int64_t* y, int ndim, const int64_t* sizes, const int64_t* steps, int64_t count,
+              void* stream);
+int cyg_chosen(const int64_t* running, int64_t* y, int64_t count, void* stream);
+int cyg_coordinates(const int64_t* numbers, int64_t* y, int64_t found, int ndim, const int64_t* sizes, void* stream);
+int cyg_count(int64_t* y, int64_t count, void* stream);    /* 0, 1, 2, ... */
+
+/* sizes and byte steps innermost first; count: elements */
+int cyg_triangle(int size, char* x, int ndim, const int64_t* sizes, const int64_t* steps, int64_t count, int64_t diagonal,
+                 int upper, void* stream);
+
+/* == sorting: places (and, for int64, keys) of each line in order, row-major, lines one after another == */
+
+int64_t cyg_sort_scratch(int64_t total);
+int cyg_sort(int code, const CygLines* lines, int descending, int64_t* places, int64_t* keys, void* scratch, void* stream);
+int cyg_search(int code, const char* bounds, const char* x, const int64_t* sorter, int64_t* y, int64_t width, int64_t each,
+               int64_t total, int right, void* stream);
+
+/* == random numbers; element i takes half of Philox's block offset / 4 + i / 2 == */
+
+enum CygDistribution {
+    CYG_UNIFORM, CYG_NORMAL, CYG_INTEGER, CYG_BERNOULLI, CYG_EXPONENTIAL, CYG_GEOMETRIC, CYG_CAUCHY, CYG_LOG_NORMAL
+};
+typedef struct {
+    char* y;
+    int kind;
+    double low, high;          /* or the two parameters of the distribution */
+    uint64_t span, seed, offset;
+    int64_t base, count;       /* integers: base + word % span, of span 0 the word itself */
+    int ndim;                  /* row-major, innermost first; steps in bytes */
+    int64_t sizes[64], steps[64];
+} CygDraw;
+int cyg_draw(int code, const CygDraw* d, void* stream);
+
+/* == optimisers: jobs and rules of optim/_job.pxd; wide[j]: job j is of float64 == */
+
+int cyg_steps(const void* jobs, const char* wide, int count, int rule_id, const void* rule, void* stream);
+
+/* == attention: rows of `keys` scores; row r is of query r % queries, which with `causal` sees the keys up to its own number == */
+
+typedef struct {
+    char *scores, *top;        /* scores become weights; top: the logarithm of the sum of a row's exponentials, infinite where no key is seen */
+    char* g;                   /* backward: gradients of the weights, which become those of the scores */
+    const char* inner;         /* and, for each row, the result times its gradient */
+    const char* mask;          /* dense like the scores; or NULL */
+    int mask_is_bool, causal;
+    int64_t rows, queries, keys;
+} CygScores;
+int cyg_weigh(int code, const CygScores* c, void* stream);
+int cyg_weigh_back(int code, const CygScores* c, void* stream);
+int cyg_rows_inner(int code, const char* a, const char* b, char* y, int64_t rows, int64_t width, void* stream);
+
+/* == windows: the structs Pool and Conv of ops_common_pool.pxi and ops_common_conv.pxi == */
+
+int cyg_pool(int what, const void* plan, void* stream);
+int cyg_patches(int back, const void* plan, void* stream);     /* y of x; back: x, added up from y */
+
+/* == batch normalisation, all row-major and of one dtype == */
+
+enum CygChannelsOf { CYG_CHANNELS_NORM, CYG_CHANNELS_SUMS, CYG_CHANNELS_INPUT };
+typedef struct {
+    char *y, *stats, *sums;    /* stats: rows of means, reciprocals of deviations, variances; sums: of g, of g times the normalised x */
+    const char *x, *g, *w, *b;
+    int64_t batch, channels, places;
+    double eps;
+} CygChannels;
+int cyg_channels(int what, int code, const CygChannels* c, void* stream);
+
+/* == matrix products: y = alpha * a @ b + beta * y, y row-major == */
+
+typedef struct {
+    char* y;
+    const char *a, *b;
+    int64_t m, n, k, batches;
+    int64_t a_row, a_column, a_batch, b_row, b_column, b_batch, y_batch;      /* in elements */
+    double alpha, beta;
+} CygProduct;
+int cyg_blas_open(const char* path);   /* whether cuBLAS is there now; the path is what dlopen takes */
+int cyg_product(int code, const CygProduct* product, void* stream);
 
 #ifdef __cplusplus
 }

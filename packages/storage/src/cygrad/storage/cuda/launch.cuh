@@ -58,6 +58,8 @@ template <int N> struct Offsets {
     }
 };
 
+CYG_CALL int64_t long_quotient(int64_t a, int64_t b) { return a / b; }
+
 // The same for indices of 64 bits, for kernels that are not cut: what is below 2**31 is divided quickly, and the outermost
 // dimension needs no division.
 template <int N> struct WideOffsets {
@@ -70,7 +72,7 @@ template <int N> struct WideOffsets {
         for (int d = 0; d < ndim; d++) {
             int64_t q = 0, r = i;
             if (d < ndim - 1) {
-                q = i >> 31 || size[d] >> 31 ? i / size[d] : (int64_t)fast[d].quotient((uint32_t)i);
+                q = i >> 31 || size[d] >> 31 ? long_quotient(i, size[d]) : (int64_t)fast[d].quotient((uint32_t)i);
                 r = i - q * size[d];
             }
             CYG_UNROLL

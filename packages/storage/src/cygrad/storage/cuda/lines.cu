@@ -1,7 +1,6 @@
 // Results of the input's shape that need whole lines along one dimension: softmax with its gradients, layer normalisation with
 // that of its input. A line is read once where the registers of its threads hold it, else a second time.
 #include "launch.cuh"
-#include "kernels.h"
 
 namespace {
 

@@ -124,8 +124,7 @@ cdef int fill_double(Meta* dst, double value) except -1:
     cell[0] = cell[1] = 0
     scalar_meta(&one, cell, dst.dtype)
     ops.fill_double(&one, value)
-    fill_cell(dst, cell)
-    return 0
+    return fill_cell(dst, cell)
 
 
 cdef Storage op_full(Meta* y, int nd, const int64_t* sizes, double value, int dtype):

@@ -38,6 +38,17 @@ template <class T> struct Product {          // of floats in double: a factor be
     }
 };
 
+template <class T> struct ComplexProduct {
+    enum { LIGHT = 0 };
+    typedef c128_t Acc;
+    CYG_IN Acc none() const { return Acc{1, 0}; }
+    CYG_IN void add(Acc& a, T x, int64_t) const { join(a, Acc{(double)x.re, (double)x.im}); }
+    CYG_IN void join(Acc& a, const Acc& b) const { a = Acc{a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re}; }
+    CYG_IN void put(const Acc& a, int64_t, const FoldOut& out, int64_t place) const {
+        store_as(out.code, out.y + place * c_size(out.code), a);
+    }
+};
+
 template <class V> CYG_FN bool is_nan(V x) { return x != x; }
 
 // The better of two by size, NaN before numbers and earlier before later; GREAT: the largest is looked for.
@@ -58,7 +69,7 @@ template <class T, bool GREAT> struct Extreme {
     CYG_IN void join(Acc& a, const Acc& b) const { if (better(b, a)) a = b; }
     CYG_IN void put(const Acc& a, int64_t, const FoldOut& out, int64_t place) const {
         if (out.index) ((int64_t*)out.index)[place] = a.place;
-        if (out.y) ((T*)out.y)[place] = Stored<T>::store(a.value);
+        if (out.y) store_as(out.code, out.y + place * c_size(out.code), a.value);
     }
 };
 
@@ -71,7 +82,7 @@ template <class T, bool GREAT, bool ABSOLUTE> struct Bound {
     CYG_IN void join(Acc& a, const Acc& b) const { if (is_nan(b) || (GREAT ? b > a : b < a)) a = is_nan(a) ? a : b; }
     CYG_IN void add(Acc& a, Acc x, int64_t) const { join(a, of(x)); }
     CYG_IN void put(const Acc& a, int64_t, const FoldOut& out, int64_t place) const {
-        ((T*)out.y)[place] = Stored<T>::store(a);
+        store_as(out.code, out.y + place * c_size(out.code), a);
     }
 };
 
@@ -166,7 +177,7 @@ template <class T> struct LogSumExp {
     }
     CYG_IN void put(const Acc& a, int64_t, const FoldOut& out, int64_t place) const {
         const V y = a.top - a.top == 0 ? a.top + log(a.sum) : a.top;
-        ((T*)out.y)[place] = Stored<T>::store(y);
+        store_as(out.code, out.y + place * c_size(out.code), y);
     }
 };
 
@@ -181,58 +192,82 @@ template <> double smallest() { return -INFINITY; }
 template <> uint8_t smallest() { return 0; }
 template <> uint64_t smallest() { return 0; }
 
-// Calls f(op, T()) for the kernel of a reduction.
+// Calls f(op, T()) for the kernel of a reduction. Rare types have none: callers convert to the type that they compute in.
 template <class T, class F> int with_bounds(int what, F f) {
     typedef ValueOf<T> V;
     switch (what) {
+        case CYG_REDUCE_SUM: return f(Sum<T>{false}, T());
         case CYG_REDUCE_AMAX: return f(Bound<T, true, false>{smallest<V>()}, T());
         case CYG_REDUCE_AMIN: return f(Bound<T, false, false>{largest<V>()}, T());
-        case CYG_REDUCE_ARGMAX: return f(Extreme<T, true>(), T());
-        case CYG_REDUCE_ARGMIN: return f(Extreme<T, false>(), T());
     }
     return CYG_NO_KERNEL;
 }
 template <class T, class F> int with_number(int what, F f) {
     switch (what) {
-        case CYG_REDUCE_SUM: return f(Sum<T>{false}, T());
         case CYG_REDUCE_PROD: return f(Product<T>(), T());
+        case CYG_REDUCE_ARGMAX: return f(Extreme<T, true>(), T());
+        case CYG_REDUCE_ARGMIN: return f(Extreme<T, false>(), T());
     }
     return with_bounds<T>(what, f);
 }
-template <class T, class F> int with_real(int what, double attr, F f) {
+template <class T, class F> int with_real(int what, F f) {
     switch (what) {
         case CYG_REDUCE_MEAN: return f(Sum<T>{true}, T());
         case CYG_REDUCE_VAR: case CYG_REDUCE_STD: return f(Variance<T>{what == CYG_REDUCE_STD}, T());
+    }
+    return with_bounds<T>(what, f);
+}
+template <class T, class F> int with_wide(int what, double attr, F f) {
+    switch (what) {
         case CYG_REDUCE_NORM2: return f(Euclid<T>(), T());
         case CYG_REDUCE_NORM_POWER: return f(Powers<T>{attr}, T());
         case CYG_REDUCE_ABS_MAX: return f(Bound<T, true, true>{0}, T());
         case CYG_REDUCE_ABS_MIN: return f(Bound<T, false, true>{largest<ValueOf<T>>()}, T());
         case CYG_REDUCE_LOGSUMEXP: return f(LogSumExp<T>(), T());
+        case CYG_REDUCE_PROD: case CYG_REDUCE_ARGMAX: case CYG_REDUCE_ARGMIN: return with_number<T>(what, f);
     }
-    return with_number<T>(what, f);
+    return with_real<T>(what, f);
 }
-template <class F> int with_truth(int what, int code, F f) {
+template <class T, class F> int truth_of(int what, F f) {
+    return what == CYG_REDUCE_ALL ? f(Truth<T, true>(), T()) : f(Truth<T, false>(), T());
+}
+template <class F> int with_truth(int what, int code, F f) {         // integers by their size
     switch (code) {
-#define CASE(code, T) case code: return what == CYG_REDUCE_ALL ? f(Truth<T, true>(), T()) : f(Truth<T, false>(), T());
-        CYG_ALL(CASE)
-#undef CASE
+        case C_FLOAT16: return truth_of<f16_t>(what, f);
+        case C_BFLOAT16: return truth_of<b16_t>(what, f);
+        case C_FLOAT32: return truth_of<float>(what, f);
+        case C_FLOAT64: return truth_of<double>(what, f);
+        case C_COMPLEX64: case C_COMPLEX128: return CYG_NO_KERNEL;
     }
-    return CYG_NO_KERNEL;
+    switch (c_size(code)) {
+        case 1: return truth_of<uint8_t>(what, f);
+        case 2: return truth_of<int16_t>(what, f);
+        case 4: return truth_of<int32_t>(what, f);
+        default: return truth_of<int64_t>(what, f);
+    }
 }
 template <class F> int with(int what, int code, double attr, F f) {
     if (what == CYG_REDUCE_ANY || what == CYG_REDUCE_ALL) return with_truth(what, code, f);
     switch (code) {
         case C_BOOL: return with_number<bool_t>(what, f);
-#define CASE(code, T) case code: return with_number<T>(what, f);
-        CYG_INTEGERS(CASE)
-#undef CASE
-#define CASE(code, T) case code: return with_real<T>(what, attr, f);
-        CYG_REALS(CASE)
-#undef CASE
+        case C_UINT8: return with_number<uint8_t>(what, f);
+        case C_INT32: return with_number<int32_t>(what, f);
+        case C_INT64: return with_number<int64_t>(what, f);
+        case C_UINT64: return with_number<uint64_t>(what, f);
+        case C_FLOAT16: return with_real<f16_t>(what, f);
+        case C_BFLOAT16: return with_real<b16_t>(what, f);
+        case C_FLOAT32: return with_wide<float>(what, attr, f);
+        case C_FLOAT64: return with_wide<double>(what, attr, f);
+        case C_COMPLEX64: return what == CYG_REDUCE_PROD ? f(ComplexProduct<c64_t>(), c64_t()) : (int)CYG_NO_KERNEL;
+        case C_COMPLEX128: return what == CYG_REDUCE_PROD ? f(ComplexProduct<c128_t>(), c128_t()) : (int)CYG_NO_KERNEL;
     }
     return CYG_NO_KERNEL;
 }
 
+}
+
+int cyg_has_reduction(int what, int code) {
+    return with(what, code, 1, [](auto, auto) { return 0; }) == 0;
 }
 
 int64_t cyg_reduce_scratch(int what, int code, const CygFold* plan) {

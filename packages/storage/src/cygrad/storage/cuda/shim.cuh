@@ -16,6 +16,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "kernels.h"
+
 struct Grid {
     int64_t block, blocks;
 };
@@ -23,6 +25,7 @@ struct Grid {
 #ifdef CYG_HOST
 
 #define CYG_FN static inline
+#define CYG_CALL static
 #define CYG_IN inline
 #define CYG_BODY inline
 #define CYG_TABLE static const
@@ -55,6 +58,7 @@ template <class K> static int cyg_launch(const K& k, int64_t blocks, void* strea
 #include <cuda_runtime.h>
 
 #define CYG_FN static __host__ __device__ __forceinline__
+#define CYG_CALL static __host__ __device__ __noinline__      // long, and rarely run
 #define CYG_IN __host__ __device__ __forceinline__
 #define CYG_BODY __device__ __forceinline__
 #define CYG_TABLE static __device__ const
@@ -79,9 +83,6 @@ template <class K> static int cyg_launch(const K& k, int64_t blocks, void* strea
 }
 
 #endif
-
-enum { CYG_NO_KERNEL = -1, CYG_TOO_MANY_DIMS = -2 };
-enum : int64_t { CYG_MAX_BLOCKS = 1 << 30 };
 
 template <class T> CYG_FN T cyg_min(T a, T b) { return b < a ? b : a; }
 template <class T> CYG_FN T cyg_max(T a, T b) { return a < b ? b : a; }

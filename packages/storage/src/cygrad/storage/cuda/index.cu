@@ -1,0 +1,309 @@
+// Reading and writing through indices. Index tensors become places, byte offsets in x; places are read at once, and written in
+// the order of a stable sort: each place belongs to one thread, which takes what arrives there in its order.
+#include "launch.cuh"
+#include "device_complex.cuh"
+
+#ifdef CYG_HOST
+static inline void lower(unsigned long long* found, unsigned long long k) { if (k < *found) *found = k; }
+#else
+static __device__ __forceinline__ void lower(unsigned long long* found, unsigned long long k) { atomicMin(found, k); }
+#endif
+
+namespace {
+
+// places[i] (+)= index * step, over positions; an index outside [low, size) leaves its position in `bad`.
+struct FindPlaces {
+    enum { THREADS = 256 };
+    int64_t* places;
+    const char* index;
+    int64_t count, low, size, step;
+    bool first;
+    unsigned long long* bad;
+    WideOffsets<2> at;                       // of the index, and of x along positions that have their own place
+    CYG_BODY void operator()(Grid g) const {
+        CYG_EACH_THREAD(t) {
+            const int64_t i = g.block * THREADS + t;
+            if (i < count) {
+                int64_t o[2];
+                at.at(i, o);
+                int64_t k = *(const int64_t*)(index + o[0]);
+                if (k < low || k >= size) {
+                    lower(bad, (unsigned long long)i);
+                    k = 0;
+                }
+                places[i] = (first ? o[1] : places[i]) + (k < 0 ? k + size : k) * step;
+            }
+        }
+    }
+};
+
+// v = x at its places, or with WRITE the other way, where no place comes twice.
+template <class T, bool WRITE> struct Through {
+    enum { THREADS = 256, N = 3 };
+    char *x, *v;
+    const int64_t* places;
+    int64_t count;
+    WideOffsets<3> at;                       // of v, of x without its place, of `places`
+    CYG_BODY void operator()(Grid g) const {
+        CYG_EACH_THREAD(t) {
+            const int64_t i = g.block * THREADS + t;
+            if (i < count) {
+                int64_t o[3];
+                at.at(i, o);
+                T* there = (T*)(x + o[1] + *(const int64_t*)((const char*)places + o[2]));
+                if (WRITE) *there = *(const T*)(v + o[0]);
+                else *(T*)(v + o[0]) = *there;
+            }
+        }
+    }
+};
+
+template <class V> CYG_FN V joined(int how, V a, V b) {
+    switch (how) {
+        case CYG_JOIN_ADD: return a + b;
+        case CYG_JOIN_MULTIPLY: return a * b;
+        case CYG_JOIN_MIN: return a != a || (b == b && a <= b) ? a : b;
+        case CYG_JOIN_MAX: return a != a || (b == b && a >= b) ? a : b;
+    }
+    return b;
+}
+template <class P> CYG_FN complex_t<P> joined(int how, complex_t<P> a, complex_t<P> b) {
+    return how == CYG_JOIN_ADD ? a + b : how == CYG_JOIN_MULTIPLY ? c_mul(a, b) : b;
+}
+
+// Sorted places: the thread of the first of equal ones takes them all, for one element before and behind.
+template <class T> struct JoinPlaces {
+    enum { THREADS = 256 };
+    char* x;
+    const char* v;
+    const int64_t *places, *order;           // sorted, and the positions that they come from
+    int64_t count, inner;
+    int how;
+    WideOffsets<1> value;                    // of v along positions
+    WideOffsets<2> around;                   // of v and x along what is not indexed
+    CYG_BODY void operator()(Grid g) const {
+        CYG_EACH_THREAD(t) {
+            const int64_t i = g.block * THREADS + t, rank = i / inner;
+            if (rank < count && (rank == 0 || places[rank] != places[rank - 1])) {
+                int64_t o[2], p[1];
+                around.at(i - rank * inner, o);
+                T* there = (T*)(x + o[1] + places[rank]);
+                ValueOf<T> y = Stored<T>::load(*there);
+                for (int64_t j = rank; j < count && places[j] == places[rank]; j++) {
+                    value.at(order[j], p);
+                    y = joined(how, y, Stored<T>::load(*(const T*)(v + o[0] + p[0])));
+                }
+                *there = Stored<T>::store(y);
+            }
+        }
+    }
+};
+
+template <int N> int fill_offsets(WideOffsets<N>& at, int ndim, const int64_t* sizes, const int64_t (*steps)[3], const int* which) {
+    if (ndim > CYG_DIMS) return CYG_TOO_MANY_DIMS;
+    at.clear();
+    for (int d = 0; d < ndim; d++) {
+        int64_t s[N];
+        for (int k = 0; k < N; k++) s[k] = steps[d][which[k]];
+        at.add(sizes[d], s);
+    }
+    return 0;
+}
+
+template <class T> int through(const CygThrough& c, void* stream) {
+    static const int all[3] = {0, 1, 2};
+    auto go = [&](auto k) {
+        k.x = c.x, k.v = c.v, k.places = c.places, k.count = c.count;
+        int error = fill_offsets(k.at, c.ndim, c.sizes, c.steps, all);
+        return error ? error : cyg_launch(k, cyg_parts(c.count, 256), stream);
+    };
+    return c.write ? go(Through<T, true>()) : go(Through<T, false>());
+}
+
+template <class T> int join(const CygJoinPlaces& c, void* stream) {
+    static const int first[1] = {0}, both[2] = {0, 1};
+    JoinPlaces<T> k;
+    k.x = c.x, k.v = c.v, k.places = c.places, k.order = c.order, k.count = c.count, k.inner = c.inner, k.how = c.how;
+    int error = fill_offsets(k.value, c.value_ndim, c.value_sizes, c.value_steps, first);
+    if (!error) error = fill_offsets(k.around, c.ndim, c.sizes, c.steps, both);
+    return error ? error : cyg_launch(k, cyg_parts(c.count * c.inner, JoinPlaces<T>::THREADS), stream);
+}
+
+// Ones and zeros for what is not zero and what is.
+template <class T> struct Marks {
+    enum { THREADS = 256 };
+    const char* x;
+    int64_t* y;
+    int64_t count;
+    WideOffsets<1> at;
+    template <class V> static CYG_IN bool truth(V v) { return v != 0; }
+    template <class P> static CYG_IN bool truth(complex_t<P> v) { return v.re != 0 || v.im != 0; }
+    CYG_BODY void operator()(Grid g) const {
+        CYG_EACH_THREAD(t) {
+            const int64_t i = g.block * THREADS + t;
+            if (i < count) {
+                int64_t o[1];
+                at.at(i, o);
+                y[i] = truth(Stored<T>::load(*(const T*)(x + o[0])));
+            }
+        }
+    }
+};
+
+// Where the running count of marks goes up: the element's number, in row-major order.
+struct Chosen {
+    enum { THREADS = 256 };
+    const int64_t* running;
+    int64_t* y;
+    int64_t count;
+    CYG_BODY void operator()(Grid g) const {
+        CYG_EACH_THREAD(t) {
+            const int64_t i = g.block * THREADS + t;
+            if (i < count && running[i] != (i ? running[i - 1] : 0)) y[running[i] - 1] = i;
+        }
+    }
+};
+
+// Coordinates of element numbers: one column of `found` for each dimension.
+struct Coordinates {
+    enum { THREADS = 256 };
+    const int64_t* numbers;
+    int64_t* y;
+    int64_t found;
+    int ndim;
+    int64_t sizes[CYG_MAXDIM];
+    CYG_BODY void operator()(Grid g) const {
+        CYG_EACH_THREAD(t) {
+            const int64_t i = g.block * THREADS + t;
+            if (i < found) {
+                int64_t rest = numbers[i];
+                for (int d = ndim - 1; d >= 0; d--) {
+                    y[d * found + i] = rest % sizes[d];
+                    rest /= sizes[d];
+                }
+            }
+        }
+    }
+};
+
+// Zero left of a diagonal of the last two dimensions, or right of it.
+template <class T> struct Triangle {
+    enum { THREADS = 256 };
+    char* x;
+    int64_t count, rows, columns, diagonal;
+    bool upper;
+    WideOffsets<1> at;
+    CYG_BODY void operator()(Grid g) const {
+        CYG_EACH_THREAD(t) {
+            const int64_t i = g.block * THREADS + t;
+            if (i < count) {
+                const int64_t column = i % columns, row = i / columns % rows;
+                if (upper ? column < row + diagonal : column > row + diagonal) {
+                    int64_t o[1];
+                    at.at(i, o);
+                    *(T*)(x + o[0]) = T();
+                }
+            }
+        }
+    }
+};
+
+// 0, 1, 2, ...
+struct Count {
+    enum { THREADS = 256 };
+    int64_t* y;
+    int64_t count;
+    CYG_BODY void operator()(Grid g) const {
+        CYG_EACH_THREAD(t) {
+            const int64_t i = g.block * THREADS + t;
+            if (i < count) y[i] = i;
+        }
+    }
+};
+
+}
+
+int cyg_find_places(const CygPlaces* c, void* stream) {
+    FindPlaces k;
+    if (c->ndim > CYG_DIMS) return CYG_TOO_MANY_DIMS;
+    k.places = c->places, k.index = c->index, k.count = c->count, k.low = c->low, k.size = c->size, k.step = c->step;
+    k.first = c->first, k.bad = (unsigned long long*)c->bad;
+    k.at.clear();
+    for (int d = 0; d < c->ndim; d++) k.at.add(c->sizes[d], c->steps[d]);
+    return cyg_launch(k, cyg_parts(c->count, FindPlaces::THREADS), stream);
+}
+
+int cyg_through(int size, const CygThrough* c, void* stream) {
+    switch (size) {
+        case 1: return through<uint8_t>(*c, stream);
+        case 2: return through<uint16_t>(*c, stream);
+        case 4: return through<uint32_t>(*c, stream);
+        case 8: return through<uint64_t>(*c, stream);
+        default: return through<c128_t>(*c, stream);
+    }
+}
+
+int cyg_join_places(int code, const CygJoinPlaces* c, void* stream) {
+    switch (code) {
+        case C_BOOL: return join<bool_t>(*c, stream);
+#define CASE(code, T) case code: return join<T>(*c, stream);
+        CYG_INTEGERS(CASE)
+        CYG_REALS(CASE)
+        CYG_COMPLEX(CASE)
+#undef CASE
+    }
+    return CYG_NO_KERNEL;
+}
+
+int cyg_marks(int code, const char* x, int64_t* y, int ndim, const int64_t* sizes, const int64_t* steps, int64_t count,
+              void* stream) {
+    if (ndim > CYG_DIMS) return CYG_TOO_MANY_DIMS;
+    auto go = [&](auto k) {
+        k.x = x, k.y = y, k.count = count;
+        k.at.clear();
+        for (int d = 0; d < ndim; d++) k.at.add(sizes[d], &steps[d]);
+        return cyg_launch(k, cyg_parts(count, 256), stream);
+    };
+    switch (code) {
+        case C_BOOL: return go(Marks<bool_t>());
+#define CASE(code, T) case code: return go(Marks<T>());
+        CYG_INTEGERS(CASE)
+        CYG_REALS(CASE)
+        CYG_COMPLEX(CASE)
+#undef CASE
+    }
+    return CYG_NO_KERNEL;
+}
+
+int cyg_chosen(const int64_t* running, int64_t* y, int64_t count, void* stream) {
+    return cyg_launch(Chosen{running, y, count}, cyg_parts(count, Chosen::THREADS), stream);
+}
+
+int cyg_coordinates(const int64_t* numbers, int64_t* y, int64_t found, int ndim, const int64_t* sizes, void* stream) {
+    Coordinates k;
+    k.numbers = numbers, k.y = y, k.found = found, k.ndim = ndim;
+    for (int d = 0; d < ndim; d++) k.sizes[d] = sizes[d];
+    return cyg_launch(k, cyg_parts(found, Coordinates::THREADS), stream);
+}
+
+int cyg_count(int64_t* y, int64_t count, void* stream) {
+    return cyg_launch(Count{y, count}, cyg_parts(count, Count::THREADS), stream);
+}
+
+int cyg_triangle(int size, char* x, int ndim, const int64_t* sizes, const int64_t* steps, int64_t count, int64_t diagonal,
+                 int upper, void* stream) {
+    if (ndim > CYG_DIMS) return CYG_TOO_MANY_DIMS;
+    auto go = [&](auto k) {
+        k.x = x, k.count = count, k.rows = sizes[1], k.columns = sizes[0], k.diagonal = diagonal, k.upper = upper;
+        k.at.clear();
+        for (int d = 0; d < ndim; d++) k.at.add(sizes[d], &steps[d]);
+        return cyg_launch(k, cyg_parts(count, 256), stream);
+    };
+    switch (size) {
+        case 1: return go(Triangle<uint8_t>());
+        case 2: return go(Triangle<uint16_t>());
+        case 4: return go(Triangle<uint32_t>());
+        case 8: return go(Triangle<uint64_t>());
+        default: return go(Triangle<c128_t>());
+    }
+}
