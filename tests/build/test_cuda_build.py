@@ -47,7 +47,7 @@ def test_the_words_for_what_is_wanted(rules, monkeypatch, word, meaning):
 
 def test_another_word_is_refused(rules, monkeypatch):
     monkeypatch.setenv("CYGRAD_CUDA", "yes")
-    with pytest.raises(SystemExit, match="1 .*host.*0"):
+    with pytest.raises(SystemExit, match=r"1 .*host.*0"):
         rules.mode()
 
 
@@ -74,9 +74,9 @@ def test_a_build_without_cuda_says_how_to_get_it(monkeypatch):
     assert not cygrad.cuda.is_available() and cygrad.cuda.device_count() == 0
     for call in (lambda: cygrad.ones(1).to("cuda"), lambda: cygrad.zeros(1, device="cuda:0"),
                  lambda: cygrad.Generator("cuda")):  # fmt: skip
-        with pytest.raises(RuntimeError, match="no device 'cuda.*CYGRAD_CUDA=1"):
+        with pytest.raises(RuntimeError, match=r"no device 'cuda.*CYGRAD_CUDA=1"):
             call()
-    with pytest.raises(RuntimeError, match="no CUDA device is available.*CYGRAD_CUDA=1"):
+    with pytest.raises(RuntimeError, match=r"no CUDA device is available.*CYGRAD_CUDA=1"):
         cygrad.cuda.Stream()
     with pytest.raises(RuntimeError, match="accelerator"):
         cygrad.ones(1).pin_memory()
