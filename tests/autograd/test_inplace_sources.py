@@ -258,3 +258,19 @@ def test_out_of_cat_among_its_parts(torch):
     assert x[:, 3].tolist() == [0.0, 4.0]
     with pytest.raises(RuntimeError, match="single memory location"):
         torch.cat([x], out=x)
+
+
+@pytest.mark.parametrize("write", [lambda a, v: a.copy_(v), lambda a, v: a.__setitem__(slice(0, 1), v)])
+def test_a_stale_view_copied_into_integers(torch, write):
+    """A view that cannot be taken again has no gradient where its values become integers, so nothing is asked of it."""
+    base = torch.full((2, 2), 1.5, requires_grad=True)
+    view, _ = base.split([1, 1])
+    with torch.no_grad():
+        base.add_(base)
+    for dtype in (torch.bool, torch.int64):
+        target = torch.zeros(1, 2, dtype=dtype)
+        write(target, view)
+        assert target.tolist() == [[3, 3]] if dtype is torch.int64 else [[True, True]]
+        assert target._version == 1
+    with pytest.raises(RuntimeError, match="view"):
+        write(torch.zeros(1, 2), view)

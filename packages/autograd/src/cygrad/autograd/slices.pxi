@@ -312,7 +312,7 @@ cdef int copy_in(Tensor x, Tensor src, int op=OP_COPY) except -1:
     """x.copy_(src), recorded. op: what the write is called in messages."""
     cdef Node n
     cdef Tensor before
-    cdef bint recorded = records(x) or records(src)
+    cdef bint recorded = category(x.m.dtype) >= 2 and (records(x) or records(src))      # integers have no history
     cdef int64_t began = op_began()
     cdef bint itself = op != OP_FILL and is_itself(x, src)
     if itself:
@@ -335,7 +335,7 @@ cdef int copy_in(Tensor x, Tensor src, int op=OP_COPY) except -1:
     bump(x, op)
     if cyg_mode & MODE_OBSERVED:
         observe(OP_COPY, x, (src,), began)
-    if recorded and category(x.m.dtype) >= 2:
+    if recorded:
         n = node_new(&OPS[OP_COPY])
         set_edge(n, 0, before)
         set_edge(n, 1, src)
