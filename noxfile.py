@@ -179,6 +179,8 @@ def cuda_compile(session):
     session.install("./packages/storage", env={"CYGRAD_CUDA": "1", "CYGRAD_QUICK_BUILD": "1"})
     code = "from cygrad.storage import cuda; assert cuda.extension() is not None, cuda.NOT_BUILT; print(cuda.why_not())"
     session.run("python", "-c", code)
+    session.install("pytest", "hypothesis")
+    session.run("pytest", "tests/cuda/test_device_resources.py", env={"CYGRAD_TEST_NVCC": "1"})
 
 
 @nox.session

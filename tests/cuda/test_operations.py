@@ -68,6 +68,12 @@ CASES = {
     "sort down": (lambda x: x.sort(2, descending=True)[0], [CUBE], []),
     "argsort": (lambda x: x.argsort(0), [], [CUBE]),
     "topk": (lambda x: x.topk(2, 1)[0], [CUBE], []),
+    "kthvalue": (lambda x: x.kthvalue(2, 1)[0], [CUBE], []),
+    "searchsorted": (lambda x, y: cygrad.searchsorted(x.sort(1)[0], y), [], [X, Y]),
+    "repeat_interleave": (lambda x, n: x.repeat_interleave(n, 0), [X], [cygrad.tensor([2, 0, 1, 3])]),
+    "masked_scatter": (lambda x, y: x.masked_scatter(x > 0, y), [X, Y], []),
+    "scatter_reduce": (lambda x, y, i: x.scatter_reduce(1, i, y, "amax"), [X, Y], [whole(4, 5)]),
+    "index_reduce": (lambda x, y, i: x.index_reduce(0, i, y, "prod", include_self=False), [], [X, numbers(6, 5), INDEX]),
     "mm": (lambda a, b: a @ b, [X, numbers(5, 3)], []),
     "mm transposed": (lambda a, b: a.t() @ b, [X, Y], []),
     "mv": (lambda a, v: a @ v, [X, numbers(5)], []),
@@ -144,7 +150,7 @@ def test_casts_and_sums_of_every_kind(dtype):
 def test_optimisers(name):
     results = []
     for device in ("cpu", "cuda"):
-        parameters = [cygrad.nn.Parameter(x.to(device)) for x in (X, CUBE)]
+        parameters = [cygrad.nn.Parameter(x.clone().to(device)) for x in (X, CUBE)]
         options = {"momentum": 0.9} if name == "SGD" else {}
         optimizer = getattr(cygrad.optim, name)(parameters, **options)
         for _ in range(3):

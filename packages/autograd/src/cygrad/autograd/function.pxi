@@ -341,6 +341,7 @@ cdef tuple wrap_outputs(FunctionCtx c, tuple args, tuple outputs, bint recorded)
         elif id(o) in inputs and id(o) not in dirty:
             y = returned_input(y)
         extra(c).outs.append((shape_tuple(&y.m), <int>y.m.dtype))
+        c.odevice = y.m.device
         if id(o) in plain:
             y.flags &= ~REQUIRES_GRAD
             y.fn = None

@@ -529,6 +529,7 @@ cdef int node_set_outputs(Node n, list ys) except -1:
         if y.flags & BATCHED:
             n.x.levels = batch_of(y).levels
         extra(n).outs.append((shape_tuple(&y.m), <int>y.m.dtype))
+        n.odevice = y.m.device
         if true:
             y.fn = n
             y.out_nr = i

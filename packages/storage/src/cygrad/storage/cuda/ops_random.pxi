@@ -114,3 +114,30 @@ cdef Storage op_randperm(Meta* y, int64_t n, int dtype, Generator gen):
     finally:
         meta_clear(&words)
         meta_clear(&order)
+
+
+cdef Storage op_multinomial(Meta* y, Meta* weights, int64_t count, bint single, Generator gen):
+    """Rows of `count` places, drawn with replacement: where uniform numbers stand among the running sums of a row's weights."""
+    cdef Meta sums, drawn, last
+    cdef Meta* operands[3]
+    cdef Storage keep, keep_drawn
+    cdef int64_t sizes[2]
+    cdef int dim = weights.ndim - 1
+    memset(&sums, 0, sizeof(Meta))
+    memset(&drawn, 0, sizeof(Meta))
+    memset(&last, 0, sizeof(Meta))
+    sums.device = drawn.device = weights.device
+    sizes[0] = weights.sizes[0]
+    sizes[dim] = count
+    try:
+        keep = op_cumsum(&sums, weights, dim, FLOAT64)
+        keep_drawn = allocate_contig(&drawn, weights.ndim, sizes, FLOAT64)
+        draw_two(&drawn, CYG_UNIFORM, 0, 1, gen)
+        view_narrow(&last, &sums, dim, weights.sizes[dim] - 1, 1)
+        operands[0], operands[1], operands[2] = &drawn, &drawn, &last
+        run_row(K_MUL, FLOAT64, operands, 3, NULL)
+        return op_searchsorted(y, &sums, &drawn, NULL, True, False)
+    finally:
+        meta_clear(&sums)
+        meta_clear(&drawn)
+        meta_clear(&last)

@@ -78,3 +78,134 @@ cdef tuple op_topk(Meta* y, Meta* index, Meta* x, int64_t k, int64_t dim, bint l
         meta_clear(&order)
         meta_clear(&front)
     return values, places
+
+
+cdef tuple op_kthvalue(Meta* y, Meta* index, Meta* x, int64_t k, int64_t dim, bint keepdim):
+    cdef Meta order, front, places, values
+    cdef Storage keep, first, second
+    cdef uint64_t drop = 0 if keepdim or x.ndim == 0 else <uint64_t>1 << dim
+    if size_at(x, dim) == 0:
+        raise IndexError(f"kthvalue(): Expected reduction dim {dim} to have non-zero size.")
+    if not 1 <= k <= size_at(x, dim):
+        raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {dim}: k={k} of {size_at(x, dim)} elements")
+    memset(&order, 0, sizeof(Meta))
+    memset(&front, 0, sizeof(Meta))
+    memset(&places, 0, sizeof(Meta))
+    memset(&values, 0, sizeof(Meta))
+    values.device = x.device
+    try:
+        keep = order_of(&order, x, dim, False)
+        if x.ndim:
+            view_narrow(&front, &order, dim, k - 1, 1)
+        else:
+            meta_like(&front, &order)
+        second = op_clone(&places, &front, INT64, True)
+        first = op_gather(&values, x, dim, &places)
+        view_squeeze(index, &places, drop)
+        view_squeeze(y, &values, drop)
+    finally:
+        meta_clear(&order)
+        meta_clear(&front)
+        meta_clear(&places)
+        meta_clear(&values)
+    return first, second
+
+
+cdef Storage op_searchsorted(Meta* y, Meta* bounds, Meta* x, Meta* sorter, bint right, bint narrow):
+    cdef int64_t width = bounds.sizes[bounds.ndim - 1], bad
+    cdef Meta wide
+    cdef Storage s
+    cdef void* stream
+    if bounds.dtype == BOOL or is_complex(bounds.dtype):
+        no_kernel("searchsorted", bounds.dtype)
+    if narrow and width > 0x7fffffff:
+        raise RuntimeError(f"torch.searchsorted(): the size of boundaries' last dimension should be less than 2**31 if "
+                           f"out_int32 is True, got {width}")
+    if sorter != NULL:
+        bad = position_outside(sorter, 0, width)
+        if bad >= 0:
+            raise RuntimeError(f"torch.searchsorted(): sorter index out of range: {index_number(sorter, bad)} of {width} boundaries")
+    memset(&wide, 0, sizeof(Meta))
+    wide.device = x.device
+    s = allocate_contig(&wide, x.ndim, x.sizes, INT64)
+    try:
+        if x.numel:
+            enter(x.device, &stream)
+            ran(cyg_search(bounds.dtype, bounds.data, x.data, <int64_t*>sorter.data if sorter != NULL else NULL,
+                           <int64_t*>wide.data, width, x.sizes[x.ndim - 1] if bounds.ndim > 1 else 0, x.numel, right, stream),
+                "searchsorted", bounds.dtype)
+        if narrow:
+            return op_clone(y, &wide, INT32, True)
+        meta_like(y, &wide)
+    finally:
+        meta_clear(&wide)
+    return s
+
+
+cdef Storage op_repeat_positions(Meta* y, Meta* repeats, int64_t total):
+    """i, repeats[i] times, for each i in order: where a number stands among the running sums."""
+    cdef Meta held, sums, counted
+    cdef Storage keep, keep_sums, keep_counted, s
+    cdef int64_t bad, known = 0
+    cdef void* stream
+    if repeats.ndim != 1:
+        raise RuntimeError(f"repeat_interleave: the repeats are a vector, got shape {shape_text(repeats)}")
+    if repeats.dtype != INT64 and repeats.dtype != INT32:
+        no_kernel("repeat_interleave, whose repeats are int64 or int32,", repeats.dtype)
+    memset(&held, 0, sizeof(Meta))
+    memset(&sums, 0, sizeof(Meta))
+    memset(&counted, 0, sizeof(Meta))
+    sums.device = counted.device = repeats.device
+    try:
+        keep = op_clone(&held, repeats, INT64, True)
+        bad = position_outside(&held, 0, INT64_MAX // max(held.numel, 1))
+        if bad >= 0:
+            raise RuntimeError(f"repeat_interleave: repeats cannot be negative or too large, got {index_number(&held, bad)}")
+        if held.numel:
+            keep_sums = op_cumsum(&sums, &held, 0, INT64)
+            read_back(&known, repeats.device, sums.data + (sums.numel - 1) * 8, 8)
+        if total >= 0 and total != known:
+            raise RuntimeError(f"repeat_interleave: output_size is {total}, but the repeats add up to {known}")
+        if known == 0:
+            return allocate_contig(y, 1, &known, INT64)
+        keep_counted = allocate_contig(&counted, 1, &known, INT64)
+        enter(repeats.device, &stream)
+        ran(cyg_count(<int64_t*>counted.data, known, stream), "repeat_interleave", INT64)
+        return op_searchsorted(y, &sums, &counted, NULL, True, False)
+    finally:
+        meta_clear(&held)
+        meta_clear(&sums)
+        meta_clear(&counted)
+
+
+cdef int masked_scatter_into(Meta* x, Meta* mask, Meta* source) except -1:
+    cdef Meta chosen, index, flat, values
+    cdef Storage keep, numbers
+    cdef int64_t found, one = 1
+    if x.dtype != source.dtype:
+        raise RuntimeError(f"masked_scatter: the tensor has dtype {name_of(x.dtype)}, the source "
+                           f"{name_of(source.dtype)}: the same dtype is wanted")
+    if mask.dtype != BOOL:
+        raise RuntimeError(f"masked_scatter: a mask of bool is wanted, got {name_of(mask.dtype)}")
+    check_writable("masked_scatter", x)
+    memset(&chosen, 0, sizeof(Meta))
+    memset(&index, 0, sizeof(Meta))
+    memset(&flat, 0, sizeof(Meta))
+    memset(&values, 0, sizeof(Meta))
+    try:
+        view_expand(&chosen, mask, x.ndim, x.sizes)
+        numbers = chosen_numbers(&chosen, &found)
+        if found > source.numel:
+            raise RuntimeError(f"masked_scatter: the mask holds for {found} elements, the source has {source.numel}")
+        if found == 0:
+            return 0
+        index.device = values.device = x.device
+        meta_strided(&index, 1, &found, &one, INT64, numbers.ptr)
+        keep = rowmajor(&flat, source)
+        meta_strided(&values, 1, &found, &one, x.dtype, flat.data)
+        return join_into(join_flat, "masked_scatter", x, 0, &index, &values, WRITE, True, True)
+    finally:
+        meta_clear(&chosen)
+        meta_clear(&index)
+        meta_clear(&flat)
+        meta_clear(&values)
