@@ -229,8 +229,6 @@ cdef int join_into(Reach run, str op, Meta* x, int64_t dim, Meta* index, Meta* v
     """x joined with v; without include_self, what x held there does not count."""
     cdef Meta held, ready, other, dense
     cdef Storage keep, keep_ready, keep_other, keep_dense
-    if mode == MEAN:
-        raise NotImplementedError(f"{op}: reduce='mean' is not implemented on CUDA devices")
     check_writable(op, x)
     memset(&held, 0, sizeof(Meta))
     memset(&ready, 0, sizeof(Meta))
@@ -245,7 +243,9 @@ cdef int join_into(Reach run, str op, Meta* x, int64_t dim, Meta* index, Meta* v
             join_once(run, &dense, dim, &ready, &other, mode, include_self)
             copy_broadcast(x, &dense)
         else:
-            join_once(run, x, dim, &ready, &other, mode, include_self)
+            join_once(run, x, dim, &ready, &other, PLUS if mode == MEAN else mode, include_self)
+        if mode == MEAN:
+            take_mean(run, x, dim, &ready, include_self, by_element)
     finally:
         meta_clear(&held)
         meta_clear(&ready)
@@ -271,6 +271,58 @@ cdef int join_once(Reach run, Meta* x, int64_t dim, Meta* index, Meta* v, int mo
         join_at(&p, places, x, &neutral, WRITE)
     places = run(&p, x, dim, index, v)
     return join_at(&p, places, x, v, mode)
+
+
+cdef int take_mean(Reach run, Meta* x, int64_t dim, Meta* index, bint include_self, bint by_element) except -1:
+    """Sums divided by how many were added up; places that nothing came to stay as they are."""
+    cdef Meta count, unit, divisor
+    cdef Meta* operands[3]
+    cdef Storage keep, keep_unit, keep_divisor
+    cdef int64_t sizes[MAXDIM]
+    cdef int d
+    for d in range(x.ndim):
+        sizes[d] = x.sizes[d] if by_element or d == dim else 1
+    memset(&count, 0, sizeof(Meta))
+    memset(&unit, 0, sizeof(Meta))
+    memset(&divisor, 0, sizeof(Meta))
+    count.device = unit.device = x.device
+    try:
+        keep, keep_unit = op_full(&count, x.ndim, sizes, include_self, INT64), op_full(&unit, 0, NULL, 1, INT64)
+        join_once(run, &count, dim, index, &unit, PLUS, True)
+        operands[0], operands[1], operands[2] = &count, &count, &unit
+        run_row(K_MAXIMUM, INT64, operands, 3, NULL)
+        keep_divisor = op_clone(&divisor, &count, x.dtype, True)
+        operands[0], operands[1], operands[2] = x, x, &divisor
+        run_row(K_DIV if is_float(x.dtype) else K_DIV_FLOOR, x.dtype, operands, 3, NULL)
+    finally:
+        meta_clear(&count)
+        meta_clear(&unit)
+        meta_clear(&divisor)
+    return 0
+
+
+cdef int add_in_order(Meta* x, Meta* src) except -1:
+    """x += src for an x that reaches some elements twice: these are taken together, in their order."""
+    cdef Meta zero
+    cdef Picked p
+    cdef Storage keep, places, flag
+    cdef int64_t base[MAXDIM]
+    cdef int d
+    if x.numel == 0:
+        return 0
+    memset(&zero, 0, sizeof(Meta))
+    zero.device = x.device
+    keep = op_full(&zero, 0, NULL, 0, INT64)
+    places, flag = scratch(x.device, x.numel * 8), scratch(x.device, 8)
+    p.n, p.nvalue, p.naround, p.inner = x.numel, x.ndim, 0, 1
+    for d in range(x.ndim):
+        base[d] = bytes_at(x, d)
+        p.size[d], p.step[d] = x.sizes[d], bytes_at(src, d)
+    try:
+        add_places(places, &zero, x.ndim, x.sizes, 0, 1, 0, base, True, <uint64_t*>flag.ptr)
+        return join_at(&p, places, x, src, PLUS)
+    finally:
+        meta_clear(&zero)
 
 
 cdef int put_neutral_number(Meta* cell, void* memory, int mode, int code) except -1:

@@ -209,3 +209,40 @@ cdef int masked_scatter_into(Meta* x, Meta* mask, Meta* source) except -1:
         meta_clear(&index)
         meta_clear(&flat)
         meta_clear(&values)
+
+
+cdef Storage op_sort_rows(Meta* y, Meta* x):
+    """Numbers of the rows of a contiguous matrix, in the rows' order: stable sorts, from the last column to the first."""
+    cdef Meta order, column, keys, turn, fresh
+    cdef Storage memory, keep, kept
+    cdef int64_t n = x.sizes[0], k
+    cdef void* stream
+    memset(&order, 0, sizeof(Meta))
+    order.device = x.device
+    memory = allocate_contig(&order, 1, &n, INT64)
+    if n:
+        enter(x.device, &stream)
+        ran(cyg_count(<int64_t*>order.data, n, stream), "sort", INT64)
+    try:
+        for k in range(x.sizes[1] - 1 if n else -1, -1, -1):
+            memset(&column, 0, sizeof(Meta))
+            memset(&keys, 0, sizeof(Meta))
+            memset(&turn, 0, sizeof(Meta))
+            memset(&fresh, 0, sizeof(Meta))
+            keys.device = fresh.device = x.device
+            view_select(&column, x, 1, k)
+            try:
+                keep = op_index_select(&keys, &column, 0, &order)
+                kept = order_of(&turn, &keys, 0, False)
+                memory = op_index_select(&fresh, &order, 0, &turn)
+                meta_clear(&order)
+                meta_like(&order, &fresh)
+            finally:
+                meta_clear(&column)
+                meta_clear(&keys)
+                meta_clear(&turn)
+                meta_clear(&fresh)
+        meta_like(y, &order)
+    finally:
+        meta_clear(&order)
+    return memory
