@@ -117,13 +117,26 @@ template <class Op, class T, int KEPT> struct LineKernel {
             }
         }
     }
+    CYG_IN T result(const Acc& s, const Value* xs, const Value* ds, Value base, int k, int64_t i) const {
+        return Stored<T>::store(op.out(s, xs[k], Op::OPERANDS > 1 ? ds[k] : 0, side(w, i, 1), side(b, i, 0), base));
+    }
     CYG_IN void store(char* py, const Acc& s, const Value* xs, const Value* ds, Value base, int lane) const {
         CYG_UNROLL
-        for (int k = 0; k < HELD; k++) {
-            const int64_t i = element(k, lane);
-            if (i >= count) continue;
-            const T v = Stored<T>::store(op.out(s, xs[k], Op::OPERANDS > 1 ? ds[k] : 0, side(w, i, 1), side(b, i, 0), base));
-            *(T*)(py + i * st[0]) = v;
+        for (int k = 0; k < HELD; k += HELD % V ? 1 : V) {
+            if (HELD % V == 0 && packed) {
+                const int64_t i = element(k, lane);
+                Pack<T, V> pack;
+                if (i >= count) continue;
+                CYG_UNROLL
+                for (int j = 0; j < V; j++) pack.x[j] = result(s, xs, ds, base, HELD % V ? k : k + j, i + j);
+                *(Pack<T, V>*)(py + i * (int64_t)sizeof(T)) = pack;
+                continue;
+            }
+            CYG_UNROLL
+            for (int j = 0; j < (HELD % V ? 1 : V); j++) {
+                const int64_t i = element(k + j, lane);
+                if (i < count) *(T*)(py + i * st[0]) = result(s, xs, ds, base, k + j, i);
+            }
         }
     }
 
