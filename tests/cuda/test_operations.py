@@ -186,3 +186,40 @@ def test_a_wrong_index_is_told_with_its_number():
         x[cygrad.tensor([0, 7], device="cuda")]
     with pytest.raises(RuntimeError, match="out of bounds"):
         x.gather(1, cygrad.tensor([[9]], device="cuda"))
+
+
+@pytest.mark.parametrize("dtype", (cygrad.uint8, cygrad.float16, cygrad.float32, cygrad.float64, cygrad.complex128), ids=str)
+@pytest.mark.parametrize(("shape", "order"), [((70, 130), (1, 0)), ((3, 40, 65), (0, 2, 1)), ((33, 2, 50), (2, 1, 0)), ((17, 64, 16), (2, 0, 1))])
+def test_large_tensors_turned(shape, order, dtype):
+    """Tiles through shared memory: full and partial ones, in batches, of every width."""
+    x = cygrad.arange(int(np.prod(shape))).remainder(251).reshape(shape).to(dtype)
+    got = x.cuda().permute(order).contiguous()
+    assert got.is_contiguous() and (got.cpu() == x.permute(order)).all().item()
+    part = x.cuda().permute(order)[1:]
+    assert (part.clone().cpu() == x.permute(order)[1:]).all().item()
+
+
+@pytest.mark.parametrize("n", (1, 255, 256, 257, 1000, 5000))
+def test_long_lines_sorted_and_scanned(n):
+    """Several tiles and runs: sorting is stable, sums run through tiles and chunks."""
+    x = whole(3, n, high=50, seed=n)
+    for descending in (False, True):
+        values, places = x.cuda().sort(1, descending=descending, stable=True)
+        want = x.sort(1, descending=descending, stable=True)
+        assert (values.cpu() == want[0]).all().item() and (places.cpu() == want[1]).all().item()
+    assert (x.cuda().cumsum(1).cpu() == x.cumsum(1)).all().item()
+    assert (x.t().cuda().cumsum(0).cpu() == x.t().cumsum(0)).all().item()
+    line = numbers(40 * n)
+    np.testing.assert_allclose(line.cuda().cumsum(0).cpu().numpy(), line.cumsum(0).numpy(), rtol=1e-9, atol=1e-9)
+
+
+def test_equal_indices_are_taken_in_order():
+    """Of writes the last one stays, and sums are the same in every run."""
+    index = whole(5000, high=7)
+    value = numbers(5000)
+    x = cygrad.zeros(7, dtype=cygrad.float64)
+    got = x.cuda().index_put((index.cuda(),), value.cuda()).cpu()
+    for i in range(7):
+        assert got[i].item() == value[(index == i).nonzero()[-1].item()].item()
+    sums = [x.cuda().index_add(0, index.cuda(), value.cuda()).cpu() for _ in range(2)]
+    assert (sums[0] == sums[1]).all().item() and (sums[0] == x.index_add(0, index, value)).all().item()
