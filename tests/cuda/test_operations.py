@@ -223,3 +223,18 @@ def test_equal_indices_are_taken_in_order():
         assert got[i].item() == value[(index == i).nonzero()[-1].item()].item()
     sums = [x.cuda().index_add(0, index.cuda(), value.cuda()).cpu() for _ in range(2)]
     assert (sums[0] == sums[1]).all().item() and (sums[0] == x.index_add(0, index, value)).all().item()
+
+
+@pytest.mark.parametrize("name", ("RNN", "LSTM", "GRU"))
+def test_recurrent_layers(name):
+    layer = getattr(cygrad.nn, name)(4, 5, 2, bidirectional=True).double()
+    x = numbers(3, 2, 4)
+    results = []
+    for device in ("cpu", "cuda"):
+        moved = layer.to(device)
+        moved.zero_grad()
+        y = moved(x.to(device))[0]
+        y.square().sum().backward()
+        results.append([y.detach().cpu().numpy(), *(p.grad.cpu().numpy() for p in moved.parameters())])
+    for got, want in zip(results[1], results[0], strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-11)

@@ -68,6 +68,7 @@ def run(
     """
     inputs = (data, *state, weights.ih, weights.hh, weights.bias_ih, weights.bias_hh)
     in_one_piece = data.dtype in (cygrad.float32, cygrad.float64) and weights.hr is None and not _autocasts()
+    in_one_piece = in_one_piece and data.device.type == "cpu"  # other devices have no loop over all steps
     if not in_one_piece or not all_plain(*inputs):
         return _step_by_step(mode, data, counts, state, weights, backwards)
     options = mode, backwards, tuple(counts)
