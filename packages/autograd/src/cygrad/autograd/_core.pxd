@@ -127,7 +127,7 @@ cdef class Node:
     cdef uint8_t released      # saved values were freed by a backward pass
     cdef uint8_t digit         # at the end of the name: which of PyTorch's overloads was called
     cdef uint8_t odtype, ondim # of output 0
-    cdef uint8_t odevice       # of all outputs
+    cdef uint8_t odevice       # of output 0
     cdef uint8_t title         # 0, or the place in node_titles of a name that is not the operation's
     cdef uint8_t dual          # some input has a tangent (HAS_DUALS: x.duals), or had one and this is why there is a node at all
     cdef int64_t* osizes       # -> oinl or a block that x owns

@@ -217,12 +217,14 @@ cdef Tensor fit(Node n, int k, object e, bint leaf, uint32_t nr, Tensor g):
         sizes = (<Tensor>e).m.sizes
         nd = (<Tensor>e).m.ndim
         code = (<Tensor>e).m.dtype
+        place = (<Tensor>e).m.device
     elif not many(<Node>e):
         sizes = (<Node>e).osizes
         nd = (<Node>e).ondim
         code = (<Node>e).odtype
+        place = (<Node>e).odevice
     else:
-        shape, code = (<Node>e).x.outs[nr]
+        shape, code, place = (<Node>e).x.outs[nr]
         dims_from(shape, &listed)
         nd = listed.n
         sizes = listed.v
@@ -243,7 +245,6 @@ cdef Tensor fit(Node n, int k, object e, bint leaf, uint32_t nr, Tensor g):
             raise RuntimeError(f"Function {node_name(n)} returned a gradient at index {k} for a tensor of dtype "
                                f"{dtype_object(code)}, which has none")
         g = op_cast(g, code)
-    place = (<Tensor>e).m.device if leaf else (<Node>e).odevice
     return g if g.m.device == place else gone_over(n, k, g, place)
 
 

@@ -340,8 +340,7 @@ cdef tuple wrap_outputs(FunctionCtx c, tuple args, tuple outputs, bint recorded)
             y = returned_constant(y) if id(o) not in dirty else alias_of(y)      # the caller's own tensor keeps its history
         elif id(o) in inputs and id(o) not in dirty:
             y = returned_input(y)
-        extra(c).outs.append((shape_tuple(&y.m), <int>y.m.dtype))
-        c.odevice = y.m.device
+        extra(c).outs.append((shape_tuple(&y.m), <int>y.m.dtype, <int>y.m.device))
         if id(o) in plain:
             y.flags &= ~REQUIRES_GRAD
             y.fn = None
@@ -430,9 +429,9 @@ cdef int function_backward(Node n, tuple grads) except -1:
     cdef int k
     for i, g in enumerate(grads):
         if g is None and c.materialize_grads and c.x.outs[i] is not None:
-            shape, code = c.x.outs[i]
+            shape, code, place = c.x.outs[i]
             dims_from(shape, &d)
-            g = zeros_of(d.n, d.v, code, c.odevice)
+            g = zeros_of(d.n, d.v, code, place)
         given.append(g)
     if _py.all([g is None for g in given]) and not c.materialize_grads and len(given) == 1:
         return 0

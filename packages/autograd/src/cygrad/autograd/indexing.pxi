@@ -528,8 +528,7 @@ cdef int node_set_outputs(Node n, list ys) except -1:
         y = <Tensor>part
         if y.flags & BATCHED:
             n.x.levels = batch_of(y).levels
-        extra(n).outs.append((shape_tuple(&y.m), <int>y.m.dtype))
-        n.odevice = y.m.device
+        extra(n).outs.append((shape_tuple(&y.m), <int>y.m.dtype, <int>y.m.device))
         if true:
             y.fn = n
             y.out_nr = i
@@ -549,9 +548,9 @@ cdef int backward_many(Node n, tuple grads) except -1:
     parts = []
     for i, g in enumerate(grads):
         if g is None:
-            shape, code = extra(n).outs[i]
+            shape, code, place = extra(n).outs[i]
             dims_from(shape, &d)
-            g = zeros_of(d.n, d.v, code, n.odevice)
+            g = zeros_of(d.n, d.v, code, place)
         parts.append(op_unsqueeze(<Tensor>g, n.iattr[0]) if n.op.id == OP_UNBIND else g)
     pass_grad(n, 0, op_cat(parts, n.iattr[0]))
     return 0

@@ -150,7 +150,10 @@ cdef class Node:
     @property
     def _input_metadata(self):
         """For each output of this node, what its gradient is: an object with shape, dtype and device."""
-        return tuple(None if m is None else _GradientMeta(*m, device_object(self.odevice)) for m in self._output_meta)
+        if many(self):
+            return tuple(None if o is None else _GradientMeta(o[0], dtype_object(o[1]), device_object(o[2])) for o in self.x.outs)
+        place = (<Tensor>self.rest).m.device if self.op is &OP_ACCUMULATE else self.odevice
+        return (_GradientMeta(*self._output_meta[0], device_object(place)),)
 
     def __getattr__(self, name):
         return saved_attribute(self, name)

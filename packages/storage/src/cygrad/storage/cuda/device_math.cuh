@@ -7,6 +7,8 @@
 
 #ifndef CYG_HOST
 #define VM CYG_FN
+// vecmath.h, being C, gives it an integer 0; C++ would take a template that devices do not have.
+CYG_FN double copysign(int a, double b) { return copysign((double)a, b); }
 #endif
 #include "vecmath.h"
 

@@ -1,0 +1,159 @@
+"""Models train on a device as they do on the CPU: the same losses in float64, for each kind of layer and each optimiser."""
+
+import pytest
+
+import cygrad
+from cygrad import nn, optim
+from cygrad.nn import functional as F
+from cygrad.storage import cuda as devices
+
+if not devices.is_host():
+    pytest.skip("cygrad-storage was not built with CYGRAD_CUDA=host", allow_module_level=True)
+
+
+@pytest.fixture(autouse=True)
+def one_device(monkeypatch):
+    """There is a device during these tests only."""
+    monkeypatch.setenv("CYGRAD_CUDA_HOST", "1")
+
+
+class Attending(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words = nn.Embedding(11, 8)
+        self.layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+        self.out = nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.out(self.layer(self.words((x[:, :5].abs() * 3).long() % 11)).mean(1))
+
+
+class Steps(nn.Module):
+    def __init__(self, kind):
+        super().__init__()
+        self.cell = kind(4, 5)
+        self.out = nn.Linear(5, 3)
+
+    def forward(self, x):
+        state = None
+        for i in range(3):
+            state = self.cell(x[:, 4 * i : 4 * i + 4], state)
+        return self.out(state[0] if isinstance(state, tuple) else state)
+
+
+MODELS = {
+    "linear": lambda: nn.Sequential(nn.Linear(12, 16), nn.ReLU(), nn.Linear(16, 3)),
+    "norms": lambda: nn.Sequential(nn.Linear(12, 16), nn.LayerNorm(16), nn.GELU(), nn.Unflatten(1, (4, 4)),
+                                   nn.GroupNorm(2, 4), nn.Flatten(), nn.RMSNorm(16), nn.Linear(16, 3)),
+    "activations": lambda: nn.Sequential(nn.Linear(12, 8), nn.SiLU(), nn.Linear(8, 8), nn.Tanh(), nn.Softplus(), nn.ELU(),
+                                         nn.PReLU(), nn.Hardswish(), nn.Linear(8, 3), nn.LogSoftmax(1)),
+    "convolutions": lambda: nn.Sequential(nn.Unflatten(1, (1, 3, 4)), nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(),
+                                          nn.MaxPool2d(2), nn.Conv2d(4, 3, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten()),
+    "one dimension": lambda: nn.Sequential(nn.Unflatten(1, (2, 6)), nn.Conv1d(2, 4, 3, stride=2, padding=1, bias=False),
+                                           nn.BatchNorm1d(4), nn.AvgPool1d(3), nn.Flatten(), nn.Linear(4, 3)),
+    "transposed": lambda: nn.Sequential(nn.Unflatten(1, (3, 2, 2)), nn.ConvTranspose2d(3, 2, 2, stride=2), nn.Flatten(),
+                                        nn.Linear(32, 3)),
+    "attention": Attending,
+    "lstm cell": lambda: Steps(nn.LSTMCell),
+    "gru cell": lambda: Steps(nn.GRUCell),
+}  # fmt: skip
+
+
+def run(device, model, make, steps=4):
+    """Losses of a few steps, and what the parameters are then."""
+    cygrad.manual_seed(0)
+    net = model().double().to(device)
+    optimizer = make(net.parameters())
+    generator = cygrad.Generator().manual_seed(1)
+    x = cygrad.randn(6, 12, generator=generator, dtype=cygrad.float64).to(device)
+    y = cygrad.randint(0, 3, (6,), generator=generator).to(device)
+    losses = []
+
+    def closure():
+        optimizer.zero_grad()
+        loss = F.cross_entropy(net(x), y)
+        loss.backward()
+        nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        return loss
+
+    for _ in range(steps):
+        loss = closure()
+        optimizer.step(*([closure] if isinstance(optimizer, optim.LBFGS) else []))
+        losses.append(loss.item())
+    assert all(p.device.type == device for p in net.parameters())
+    assert all(v.device.type == device for s in optimizer.state.values() for v in s.values()
+               if isinstance(v, cygrad.Tensor) and v.ndim)  # fmt: skip
+    return losses, [p.detach().cpu() for p in net.parameters()]
+
+
+def compare(model, make):
+    near, far = run("cpu", model, make), run("cuda", model, make)
+    assert far[0] == pytest.approx(near[0], rel=1e-9)
+    for a, b in zip(near[1], far[1], strict=True):
+        cygrad.testing.assert_close(b, a, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_layers(name):
+    compare(MODELS[name], lambda p: optim.SGD(p, lr=0.1, momentum=0.9))
+
+
+OPTIMISERS = {
+    "sgd": lambda p: optim.SGD(p, lr=0.1, weight_decay=0.01, nesterov=True, momentum=0.5),
+    "adam": lambda p: optim.Adam(p, lr=0.01, amsgrad=True),
+    "adamw": lambda p: optim.AdamW(p, lr=0.01),
+    "adadelta": lambda p: optim.Adadelta(p),
+    "adagrad": lambda p: optim.Adagrad(p, lr=0.1),
+    "adamax": lambda p: optim.Adamax(p),
+    "asgd": lambda p: optim.ASGD(p),
+    "nadam": lambda p: optim.NAdam(p),
+    "radam": lambda p: optim.RAdam(p),
+    "rmsprop": lambda p: optim.RMSprop(p, lr=0.01, momentum=0.5, centered=True),
+    "rprop": lambda p: optim.Rprop(p, lr=0.01),
+    "lbfgs": lambda p: optim.LBFGS(p, max_iter=3),
+}
+
+
+@pytest.mark.parametrize("name", OPTIMISERS)
+def test_optimisers(name):
+    compare(MODELS["linear"], OPTIMISERS[name])
+
+
+def test_parameters_of_two_devices_are_refused_in_one_step():
+    near, far = cygrad.ones(2, requires_grad=True), cygrad.ones(2, device="cuda", requires_grad=True)
+    near.grad, far.grad = cygrad.ones(2), cygrad.ones(2, device="cuda")
+    with pytest.raises(RuntimeError, match="parameters of one device, got cpu and cuda:0"):
+        optim.SGD([near, far], lr=1.0).step()
+    assert near.tolist() == far.tolist() == [1, 1]
+
+
+def test_halves_train_with_a_scaler_of_ones():
+    net = nn.Linear(4, 2, device="cuda", dtype=cygrad.bfloat16)
+    loss = net(cygrad.ones(3, 4, device="cuda", dtype=cygrad.bfloat16)).square().mean()
+    loss.backward()
+    assert net.weight.grad.is_cuda and net.weight.grad.dtype is cygrad.bfloat16
+
+
+def test_dropout_draws_on_the_device():
+    cygrad.manual_seed(5)
+    x = cygrad.ones(1000, device="cuda", requires_grad=True)
+    y = F.dropout(x, 0.25)
+    y.sum().backward()
+    assert 0.6 < float((y > 0).float().mean()) < 0.9 and x.grad.tolist() == y.tolist()
+    cygrad.manual_seed(5)
+    assert F.dropout(cygrad.ones(1000, device="cuda"), 0.25).tolist() == y.tolist()
+
+
+def test_checkpoint_of_a_training_goes_on(tmp_path):
+    net = MODELS["linear"]().cuda()
+    optimizer = optim.Adam(net.parameters())
+    F.mse_loss(net(cygrad.ones(2, 12, device="cuda")), cygrad.zeros(2, 3, device="cuda")).backward()
+    optimizer.step()
+    cygrad.save({"net": net.state_dict(), "optimizer": optimizer.state_dict()}, tmp_path / "x.pt")
+    again = MODELS["linear"]().cuda()
+    other = optim.Adam(again.parameters())
+    found = cygrad.load(tmp_path / "x.pt", map_location="cpu")
+    again.load_state_dict(found["net"])
+    other.load_state_dict(found["optimizer"])
+    assert all(a.tolist() == b.tolist() for a, b in zip(net.parameters(), again.parameters(), strict=True))
+    assert all(s["exp_avg"].is_cuda for s in other.state.values())
