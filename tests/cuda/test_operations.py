@@ -180,6 +180,25 @@ def test_random_numbers():
     assert sorted(cygrad.randperm(100, device="cuda").tolist()) == list(range(100))
 
 
+@pytest.mark.parametrize("rate", (0.5, 4.0, 30.0, 900.0))
+def test_numbers_found_by_rejection(rate):
+    """Means and variances within six standard errors."""
+    n = 20000
+    a = cygrad.full((n,), rate, dtype=cygrad.float64, device="cuda")
+    p = cygrad.full_like(a, 0.3)
+    trials = cygrad.full_like(a, 40 * rate)
+    drawn = {
+        "poisson": (cygrad.poisson(a), rate, rate),
+        "binomial": (cygrad.binomial(trials, p), 12 * rate, 8.4 * rate),
+        "many of few": (cygrad.binomial(trials, 1 - p), 28 * rate, 8.4 * rate),
+        "gamma": (cygrad.distributions.Gamma(a, cygrad.ones_like(a)).sample(), rate, rate),
+    }
+    for name, (x, mean, variance) in drawn.items():
+        assert x.is_cuda and x.dtype == cygrad.float64
+        assert abs(x.mean().item() - mean) < 6 * (variance / n) ** 0.5, name
+        assert abs(x.var().item() / variance - 1) < 0.15, name
+
+
 def test_a_wrong_index_is_told_with_its_number():
     x = X.cuda()
     with pytest.raises(IndexError, match="index 7 is out of bounds for dimension 0 with size 4"):

@@ -142,6 +142,8 @@ typedef struct {
     int64_t sizes[64], steps[64];
 } CygDraw;
 int cyg_draw(int code, const CygDraw* d, void* stream);
+/* kind 0: Poisson numbers of rates a; 1: binomial ones of a trials with probabilities p; 2: gamma ones of shapes a */
+int cyg_drawn_by(int kind, const double* a, const double* p, double* y, int64_t count, uint64_t seed, uint64_t offset, void* stream);
 
 /* == optimisers: jobs and rules of optim/_job.pxd; wide[j]: job j is of float64 == */
 

@@ -15,6 +15,10 @@ cdef extern from "kernels.h" nogil:
         int64_t sizes[64]
         int64_t steps[64]
     int cyg_draw(int code, const CygDraw* d, void* stream)
+    int cyg_drawn_by(int kind, const double* a, const double* p, double* y, int64_t count, uint64_t seed, uint64_t offset, void* stream)
+
+cdef enum:
+    WORDS_OF_A_STREAM = 8000   # of one element's numbers, which rejection takes as many of as it needs, far fewer
 
 
 cdef int draw_into(Meta* x, CygDraw* draw, Generator gen) except -1:
@@ -141,3 +145,18 @@ cdef Storage op_multinomial(Meta* y, Meta* weights, int64_t count, bint single, 
         meta_clear(&sums)
         meta_clear(&drawn)
         meta_clear(&last)
+
+
+cdef Storage op_drawn_by(Meta* y, DrawnBy kind, Meta* a, Meta* p, Generator gen):
+    """Poisson numbers of rates a, gamma ones of shapes a, or binomial ones of a trials and probabilities p; all are contiguous
+    float64.
+    """
+    cdef uint64_t seed, offset
+    cdef void* stream
+    cdef Storage s = allocate_contig(y, a.ndim, a.sizes, FLOAT64)
+    if y.numel:
+        philox(gen, a.device, WORDS_OF_A_STREAM, &seed, &offset)
+        enter(a.device, &stream)
+        ran(cyg_drawn_by(0 if kind == BY_RATE else 1 if kind == BY_TRIALS else 2, <double*>a.data, <double*>p.data if p != NULL else NULL,
+                         <double*>y.data, y.numel, seed, offset, stream), "random numbers", FLOAT64)
+    return s

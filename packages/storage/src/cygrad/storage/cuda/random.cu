@@ -88,6 +88,97 @@ template <> CYG_IN int Draw<bool_t>::code_of() { return C_BOOL; }
 CYG_INTEGERS(CYG_CODE_OF)
 CYG_REALS(CYG_CODE_OF)
 
+// Numbers that are found by rejection: each element has a stream of its own.
+struct Source {
+    uint64_t seed, block, stream;
+    Words words;
+    int left;
+    CYG_IN double next() {                   // (0, 1)
+        if (left == 0) words = philox(seed, block++, stream), left = 2;
+        left--;
+        return unit(words.w[2 * left], words.w[2 * left + 1]) + 0.5 / 9007199254740992.0;
+    }
+    CYG_IN double normal() {
+        const double u = next();
+        return sqrt(-2 * log(u)) * cos(6.283185307179586 * next());
+    }
+};
+
+// Small rates: how many uniform factors keep a product above exp(-rate). Large ones: PTRS (Hoermann 1993).
+CYG_CALL double poisson(double rate, Source& s) {
+    if (!(rate - rate == 0)) return NAN;
+    if (rate < 10) {
+        const double limit = exp(-rate);
+        double k = 0, product = s.next();
+        for (; product > limit; k++) product *= s.next();
+        return rate == 0 ? 0 : k;
+    }
+    const double b = 0.931 + 2.53 * sqrt(rate), a = -0.059 + 0.02483 * b, top = 0.9277 - 3.6224 / (b - 2);
+    const double scale = log(1.1239 + 1.1328 / (b - 3.4));
+    for (;;) {
+        const double u = s.next() - 0.5, v = s.next(), us = 0.5 - fabs(u), k = floor((2 * a / us + b) * u + rate + 0.43);
+        if (us >= 0.07 && v <= top) return k;
+        if (k < 0 || (us < 0.013 && v > us)) continue;
+        if (log(v) + scale - log(a / (us * us) + b) <= k * log(rate) - rate - lgamma(k + 1)) return k;
+    }
+}
+
+// Few successes: distances between them. Many: BTRS (Hoermann 1993).
+CYG_CALL double successes(double n, double p, Source& s) {           // of a p up to 1/2
+    if (p == 0) return 0;
+    if (n * p < 10) {
+        double k = -1, at = 0;
+        for (; at <= n; k++) at += floor(log(s.next()) / log1p(-p)) + 1;
+        return k;
+    }
+    const double spread = sqrt(n * p * (1 - p)), b = 1.15 + 2.53 * spread, a = -0.0873 + 0.0248 * b + 0.01 * p, c = n * p + 0.5;
+    const double top = 0.92 - 4.2 / b, alpha = (2.83 + 5.1 / b) * spread, m = floor((n + 1) * p);
+    const double h = lgamma(m + 1) + lgamma(n - m + 1), odds = log(p / (1 - p));
+    for (;;) {
+        const double u = s.next() - 0.5, v = s.next(), us = 0.5 - fabs(u), k = floor((2 * a / us + b) * u + c);
+        if (us >= 0.07 && v <= top) return k;
+        if (k < 0 || k > n) continue;
+        if (log(v * alpha / (a / (us * us) + b)) <= h - lgamma(k + 1) - lgamma(n - k + 1) + (k - m) * odds) return k;
+    }
+}
+
+CYG_FN double binomial(double n, double p, Source& s) {
+    if (!(n >= 0) || !(p >= 0 && p <= 1) || !(n - n == 0)) return NAN;
+    const double k = successes(n, p > 0.5 ? 1 - p : p, s);
+    return p > 0.5 ? n - k : k;
+}
+
+// Marsaglia and Tsang (2000); shapes below 1 by a power of a uniform number.
+CYG_CALL double gamma_number(double shape, Source& s) {
+    if (!(shape > 0) || !(shape - shape == 0)) return shape == 0 ? 0 : NAN;
+    double factor = 1;
+    if (shape < 1) factor = pow(s.next(), 1 / shape), shape += 1;
+    const double d = shape - 1.0 / 3, c = 1 / sqrt(9 * d);
+    for (;;) {
+        const double x = s.normal(), v = (1 + c * x) * (1 + c * x) * (1 + c * x);
+        if (v <= 0) continue;
+        if (log(s.next()) < 0.5 * x * x + d * (1 - v + log(v))) return factor * d * v;
+    }
+}
+
+struct DrawnBy {
+    enum { THREADS = 128 };
+    int kind;
+    const double *a, *p;
+    double* y;
+    int64_t count;
+    uint64_t seed, block;
+    CYG_BODY void operator()(Grid g) const {
+        CYG_EACH_THREAD(t) {
+            const int64_t i = g.block * THREADS + t;
+            if (i < count) {
+                Source s = {seed, block, (uint64_t)i + 1, Words(), 0};
+                y[i] = kind == 0 ? poisson(a[i], s) : kind == 1 ? binomial(a[i], p[i], s) : gamma_number(a[i], s);
+            }
+        }
+    }
+};
+
 template <class T> int draw_all(const CygDraw& d, void* stream) {
     Draw<T> k;
     k.y = d.y, k.kind = d.kind, k.low = d.low, k.high = d.high, k.span = d.span, k.base = d.base;
@@ -109,4 +200,8 @@ int cyg_draw(int code, const CygDraw* d, void* stream) {
 #undef CASE
     }
     return CYG_NO_KERNEL;
+}
+
+int cyg_drawn_by(int kind, const double* a, const double* p, double* y, int64_t count, uint64_t seed, uint64_t offset, void* stream) {
+    return cyg_launch(DrawnBy{kind, a, p, y, count, seed, offset / 4}, cyg_parts(count, DrawnBy::THREADS), stream);
 }
