@@ -336,26 +336,34 @@ VM double vm_tanh_f64(double x) {
 }
 
 /* Below 1: x + x * P(x*x), 2**-29 and 2**-55. Above: 1 - exp(-Q(|x| - 1)), Q = -log(erfc), which needs the less precision the
-   smaller erfc is: 2**-27 and 2**-57 of the result. Beyond the clamp the result rounds to 1. */
+   smaller erfc is: 2**-27 and 2**-57 of the result. Beyond the clamp the result rounds to 1. f32 has the logarithm to base 2,
+   2**-29, and powers of 2 just good enough for a number below 0.16 that 1 loses: 2**-23 of it. */
 VM float vm_erf_f32(float x) {
-    float a = fabsf(x), b = (a > 4.0f ? 4.0f : a) - 1.0f, z = x * x, p = 7.92036808e-5f, q = -9.00504092e-5f;
+    float a = fabsf(x), b = (a > 4.0f ? 4.0f : a) - 1.0f, z = x * x, p = 7.92036808e-5f, q = 0.00026772666f, e = 0.0013407259f, s;
     p = MADD_F32(p, z, -0.000803076138f);
     p = MADD_F32(p, z, 0.00519073382f);
     p = MADD_F32(p, z, -0.026855126f);
     p = MADD_F32(p, z, 0.112836182f);
     p = MADD_F32(p, z, -0.376126289f);
     p = MADD_F32(p, z, 0.128379166f);
-    q = MADD_F32(q, b, 0.00148096099f);
-    q = MADD_F32(q, b, -0.0094526289f);
-    q = MADD_F32(q, b, 0.041262202f);
-    q = MADD_F32(q, b, 0.843172371f);
-    q = MADD_F32(q, b, 2.63896275f);
-    q = MADD_F32(q, b, 1.84960556f);
-    return copysignf(a < 1.0f ? MADD_F32(a, p, a) : 1.0f - vm_exp_f32(-q), x);
+    q = MADD_F32(q, b, -0.0026345965f);
+    q = MADD_F32(q, b, 0.014269541f);
+    q = MADD_F32(q, b, -0.059872836f);
+    q = MADD_F32(q, b, -1.2163626f);
+    q = MADD_F32(q, b, -3.8072243f);
+    q = MADD_F32(q, b, -2.6684167f);
+    s = q + SHIFT_F32;
+    q = q - (s - SHIFT_F32);
+    e = MADD_F32(e, q, 0.009671875f);
+    e = MADD_F32(e, q, 0.055503085f);
+    e = MADD_F32(e, q, 0.24022235f);
+    e = MADD_F32(e, q, 0.69314724f);
+    e = MADD_F32(e, q, 1.0f) * vm_from_f32((vm_bits_f32(s) + 127u) << 23);
+    return copysignf(a < 1.0f ? MADD_F32(a, p, a) : 1.0f - e, x);
 }
 
 VM double vm_erf_f64(double x) {
-    double a = fabs(x), b = (a > 6.0 ? 6.0 : a) - 1.0, z = x * x, p = -7.5808713635880739e-10, q = -7.1781559887752598e-14;
+    double a = fabs(x), b = (a > 6.0 ? 6.0 : a) - 1.0, z = x * x, p = -7.5808713635880739e-10, q = -7.1781559887752598e-14, n;
     p = MADD_F64(p, z, 1.3602313730682383e-8);
     p = MADD_F64(p, z, -1.6180705683217674e-7);
     p = MADD_F64(p, z, 1.6443731609929514e-6);
@@ -387,7 +395,8 @@ VM double vm_erf_f64(double x) {
     q = MADD_F64(q, b, 0.84310725635830397);
     q = MADD_F64(q, b, 2.6389675142347948);
     q = MADD_F64(q, b, 1.8496055099332482);
-    return copysign(a < 1.0 ? MADD_F64(a, p, a) : 1.0 - vm_exp_f64(-q), x);
+    q = vm_expm1_reduced_f64(-q, &n) + 1.0;      /* far from overflow and from zero */
+    return copysign(a < 1.0 ? MADD_F64(a, p, a) : 1.0 - q * vm_pow2_f64(n), x);
 }
 
 /* == floating types: near and far ==
