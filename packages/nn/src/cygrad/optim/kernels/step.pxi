@@ -82,7 +82,7 @@ cdef inline void adam_block(real* p, const real* g, real* m, real* v, real* top,
     cdef real keep = <real>r.beta2
     cdef real enter = <real>(1 - r.beta2)
     cdef real rate = <real>-job.rate
-    cdef real root = <real>job.root
+    cdef real unroot = <real>(1 / job.root)        # a division less for each element: it is what bounds this loop
     cdef real eps = <real>r.eps
     cdef int64_t i
     ascend_or_descend(d, g, n, r.maximize)
@@ -100,9 +100,9 @@ cdef inline void adam_block(real* p, const real* g, real* m, real* v, real* top,
         v = top
     for i in range(n):
         if real is float:
-            p[i] = p[i] + rate * m[i] / (sqrtf(v[i]) / root + eps)
+            p[i] = p[i] + rate * m[i] / (sqrtf(v[i]) * unroot + eps)
         else:
-            p[i] = p[i] + rate * m[i] / (sqrt(v[i]) / root + eps)
+            p[i] = p[i] + rate * m[i] / (sqrt(v[i]) * unroot + eps)
 
 
 cdef inline real root_of(real x) noexcept nogil:
