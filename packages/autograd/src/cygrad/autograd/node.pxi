@@ -30,6 +30,9 @@ cdef extern from *:
     void cyg_set_new(object type, New made) noexcept
     New cyg_no_new
 
+cdef extern from "node_memory.h":
+    void cyg_set_node_memory(object type, Py_ssize_t head) noexcept
+
 
 cdef uint64_t node_seq = 0
 cdef int watching = 0              # WATCH_...: what anomaly mode, which is the whole process's, asks for
@@ -185,6 +188,7 @@ cdef class Node:
 
 # A node without an operation has nothing that its methods could read.
 cyg_set_new(Node, cyg_no_new)
+cyg_set_node_memory(Node, _sys.getsizeof([]) - [].__sizeof__())
 
 
 RELEASED = (
