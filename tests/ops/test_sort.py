@@ -116,6 +116,22 @@ def test_kthvalue(dtype):
             assert x.kthvalue(k, 0, keepdim=True)[0].shape == (1, 3)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.uint8])
+def test_few_of_a_long_line(dtype):
+    """Where a sample says what is worth a look; it may mislead."""
+    n = 40_000
+    sampled = n * np.arange(1024) // 1024
+    noise, lone, buried = np.random.default_rng(0).standard_normal(n) * 50, np.zeros(n), np.full(n, 5)
+    lone[sampled], buried[sampled] = 7, 1
+    for values in (abs(noise), lone, buried, np.full(n, 3), np.arange(n) // 200, np.arange(n)[::-1] // 200):
+        x = cygrad.tensor(values.astype(dtype))
+        for largest in (True, False):
+            places = x.sort(descending=largest, stable=True).indices
+            for k in (1, 40, n // 8):
+                assert cygrad.equal(x.topk(k, largest=largest).indices, places[:k])
+                assert largest or x.kthvalue(k).indices == places[k - 1]
+
+
 def test_threads_change_nothing():
     cases = [
         make((300_000,), "float32", 1),

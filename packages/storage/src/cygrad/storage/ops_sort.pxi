@@ -7,6 +7,8 @@ cdef enum:
     SORT_ALONE = 4096      # elements below which no second thread is woken: sorting takes longer than adding
     SPLIT_LINE = 65536     # elements from which threads share a line
     MAX_SHARES = 64
+    SAMPLED = 32768        # elements of a line from which a sample says which are worth a look when few are wanted
+    SAMPLE = 1024
     LONGEST_LINE = 0xffffffff     # places are kept in 32 bits beside narrow keys
 
 cdef struct Sorting:
@@ -19,6 +21,7 @@ cdef struct Sorting:
     int64_t st[3]          # bytes between elements of a line
     int64_t item           # bytes of an item
     LoadKeys load
+    LoadBelow load_below
     StoreKeys store
     SortItems sort
     SelectItems select
@@ -61,14 +64,33 @@ cdef char* line_start(const Sorting* s, int64_t line, char** p) noexcept nogil:
     return p[2]
 
 
+cdef int64_t load_line(const Sorting* s, const char* x, char* items, char* spare) noexcept nogil:
+    """Items of a line; where few of it are wanted, perhaps only of those that may be among them. Returns how many.
+
+    Where the limit, an element of a sample, lets too few pass (one line in a million, if they are at random), all come.
+    """
+    cdef int64_t m, i, rank
+    cdef double expected = <double> s.k / s.n * SAMPLE
+    if s.n >= SAMPLED and s.k <= s.n // 8:
+        for i in range(SAMPLE):
+            s.load(items + i * s.item, x + s.n * i // SAMPLE * s.st[2], s.st[2], 0, 1, &s.order)
+        rank = <int64_t> (expected + 4 * sqrt(expected) + 5)
+        memcpy(spare + SAMPLE * s.item, items + s.select(items, spare, SAMPLE, rank, s.order.width) * s.item, s.item)
+        m = s.load_below(items, x, s.st[2], s.n, spare + SAMPLE * s.item, &s.order)
+        if m >= s.k:
+            return m
+    s.load(items, x, s.st[2], 0, s.n, &s.order)
+    return s.n
+
+
 cdef void sort_line(const Sorting* s, int64_t line, char* items) noexcept nogil:
     cdef char* p[3]
     cdef char* spare = items + s.n * s.item
-    cdef int64_t at = 0, k = s.k
+    cdef int64_t at = 0, k = s.k, n
     line_start(s, line, p)
-    s.load(items, p[2], s.st[2], 0, s.n, &s.order)
+    n = load_line(s, p[2], items, spare)
     if s.n > SHORT_LINE and (s.last_only or k < s.n // 2):
-        at = s.select(items, spare, s.n, k, s.order.width)
+        at = s.select(items, spare, n, k, s.order.width)
         if not s.last_only:
             s.sort(items, spare, k, s.order.width)
     else:
@@ -188,6 +210,7 @@ cdef int sort_into(str op, Meta* y, Meta* index, Meta* x, int64_t dim, int64_t k
     s.item = 16 if s.order.width == 8 else 8
     column = key_column(s.order.width)
     s.load, s.store = <LoadKeys> hand_kernel(H_LOAD_KEYS, column), <StoreKeys> hand_kernel(H_STORE_KEYS, column)
+    s.load_below = <LoadBelow> hand_kernel(H_LOAD_BELOW, column)
     s.sort, s.select = <SortItems> hand_kernel(H_SORT_ITEMS, column), <SelectItems> hand_kernel(H_SELECT_ITEMS, column)
     s.count_digits = <CountDigits> hand_kernel(H_COUNT_DIGITS, column)
     s.move_digits = <MoveDigits> hand_kernel(H_MOVE_DIGITS, column)

@@ -41,6 +41,7 @@ cdef enum:
     H_UNIT_FLOATS
     H_NORMAL_PAIRS
     H_LOAD_KEYS            # sorting, column = integer of the key's width
+    H_LOAD_BELOW
     H_STORE_KEYS
     H_SORT_ITEMS
     H_COUNT_DIGITS

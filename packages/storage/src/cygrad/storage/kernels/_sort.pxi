@@ -23,6 +23,8 @@ cdef struct Wide:
 # elements first .. stop - 1 of x, st bytes apart, to as many items
 ctypedef void (*LoadKeys)(char* items, const char* x, int64_t st, int64_t first, int64_t stop,
                           const Order* o) noexcept nogil
+# items of those of the n elements of x whose keys are no larger than that of the item `limit`; returns how many there are
+ctypedef int64_t (*LoadBelow)(char* items, const char* x, int64_t st, int64_t n, const char* limit, const Order* o) noexcept nogil
 # n items back to elements of y and to int64 places; x is the line they came from (0 and NaN have several bit patterns)
 ctypedef void (*StoreKeys)(const char* items, int64_t n, char* y, int64_t ysize, char* place, int64_t psize,
                            const char* x, int64_t st, const Order* o) noexcept nogil

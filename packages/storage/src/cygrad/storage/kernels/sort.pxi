@@ -10,6 +10,7 @@ include "_hand_ids.pxi"
 include "_sort.pxi"
 
 cdef enum:
+    BLOCK = 64             # elements that are compared with a limit at once
     RUN = 16               # items sorted by insertion
     FEW = 32               # items to select, up to which the best so far are kept in order
     RADIX_FROM = 64        # items for each byte of a key from which the radix sort is faster than merging
@@ -77,6 +78,38 @@ cdef void load_keys(char* items, const word* x, int64_t st, int64_t first, int64
         else:
             narrow[i] = key_of[word](x[0], o) << 32 | <uint64_t> (first + i)
         x = <const word*> (<const char*> x + st)
+
+
+cdef int64_t load_below(char* items, const word* x, int64_t st, int64_t n, const char* limit, const Order* o) noexcept nogil:
+    """Most blocks have no such element, and are only compared."""
+    cdef word keys[BLOCK]
+    cdef Order order = o[0]
+    cdef word most = <word> ((<Wide*> limit).key if sizeof(word) == 8 else (<uint64_t*> limit)[0] >> 32)
+    cdef int64_t i = -BLOCK, j, m = 0
+    cdef bint found
+    while i + BLOCK < n:
+        i += BLOCK
+        if i + BLOCK <= n and st == sizeof(word):
+            for j in range(BLOCK):
+                keys[j] = key_of[word](x[i + j], &order)
+        else:
+            for j in range(min(<int64_t> BLOCK, n - i)):
+                keys[j] = key_of[word]((<const word*> (<const char*> x + (i + j) * st))[0], &order)
+        found = False
+        for j in range(BLOCK):
+            found |= keys[j] <= most
+        if not found:
+            continue
+        for j in range(min(<int64_t> BLOCK, n - i)):
+            if keys[j] > most:
+                continue
+            if sizeof(word) == 8:
+                (<Wide*> items)[m].key = keys[j]
+                (<Wide*> items)[m].place = <uint64_t> (i + j)
+            else:
+                (<uint64_t*> items)[m] = <uint64_t> keys[j] << 32 | <uint64_t> (i + j)
+            m += 1
+    return m
 
 
 cdef void store_keys(const char* items, int64_t n, word* y, int64_t ysize, char* place, int64_t psize,
@@ -362,6 +395,7 @@ cdef void sort_rows(int64_t* rows, int64_t* spare, int64_t n, const word* x, int
 
 cdef inline void register_word(const word* tag, int code, void** table) noexcept:
     table[H_LOAD_KEYS * N_DTYPES + code] = <void*> load_keys[word]
+    table[H_LOAD_BELOW * N_DTYPES + code] = <void*> load_below[word]
     table[H_STORE_KEYS * N_DTYPES + code] = <void*> store_keys[word]
     table[H_SEARCH * N_DTYPES + code] = <void*> search[word]
     table[H_SORT_ROWS * N_DTYPES + code] = <void*> sort_rows[word]
