@@ -23,6 +23,7 @@ cdef struct Plan:
     Loop widen             # conversion from the one to the other; NULL where they are the same
     Loop store             # conversion of the accumulators' plane 0 to the result
     int width              # bytes of a slot of plane 0
+    int planes             # of accumulators, that partial results keep
     int mode               # ACROSS or 0
     double attr            # correction, or exponent of a norm
     Reduce kernel
@@ -225,15 +226,15 @@ cdef void partial_task(const Plan* p, int64_t k, char* parts) noexcept nogil:
     cdef int64_t width = p.tile * 8
     cdef int i
     fold(p, k // p.chunks, k % p.chunks, <char*> acc)
-    for i in range(PLANES):
-        memcpy(parts + (k * PLANES + i) * width, <char*> acc + i * PLANE * 8, width)
+    for i in range(p.planes):
+        memcpy(parts + (k * p.planes + i) * width, <char*> acc + i * PLANE * 8, width)
 
 
 cdef void unpack_part(const Plan* p, const char* parts, int64_t k, char* acc) noexcept nogil:
     cdef int64_t width = p.tile * 8
     cdef int i
-    for i in range(PLANES):
-        memcpy(acc + i * PLANE * 8, parts + (k * PLANES + i) * width, width)
+    for i in range(p.planes):
+        memcpy(acc + i * PLANE * 8, parts + (k * p.planes + i) * width, width)
 
 
 cdef void merge_task(const Plan* p, int64_t task, const char* parts) noexcept nogil:
@@ -253,7 +254,7 @@ cdef int reduce_run(Plan* p, int64_t numel) except -1:
     cdef char* parts = NULL
     cdef int threads = 1
     if p.chunks > 1:
-        parts = <char*> malloc(tasks * p.chunks * PLANES * p.tile * 8)
+        parts = <char*> malloc(tasks * p.chunks * p.planes * p.tile * 8)
         if parts == NULL:
             raise MemoryError(f"no memory for the {tasks * p.chunks} partial results of a reduction")
     if numel < NOGIL:
@@ -299,6 +300,7 @@ cdef void plan_types(Plan* p, int kid, int code, int out_code) noexcept:
     cdef int held, stored = real_of(out_code) if p.out == AS_PARTS else out_code
     p.code, p.computed, p.dtype = code, COMPUTED[code], out_code
     p.kernel = <Reduce> hand_kernel(kid, p.computed)
+    p.planes = 1 if not is_complex(code) and kid in (H_SUM, H_PROD, H_MAX, H_MIN, H_ANY, H_ALL) else PLANES
     p.merge = <Merge> hand_kernel(H_MERGE + kid - H_SUM, p.computed)
     p.widen = <Loop> hand_kernel(H_CAST + code, p.computed) if code != p.computed else NULL
     held = FLOAT64 if p.out >= AS_PARTS else INT64 if p.out == AS_INTEGER else out_code if p.out == AS_TRUTH else p.computed
