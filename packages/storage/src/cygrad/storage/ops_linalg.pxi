@@ -11,7 +11,7 @@ cdef enum:                 # of the CBLAS interface
     TRANSPOSED = 112
 
 cdef enum:
-    SPLIT_WORK = 1 << 22   # multiply-adds, about 80 us, from which a product is halved for a second thread
+    SPLIT_WORK = 3 << 19   # multiply-adds, about 30 us, from which a product is halved for a second thread
     TILE_WORK = 1 << 23    # multiply-adds of a tile from which it is halved again, as long as that leaves it 256 wide:
                            # tiles of 256 cost 4 % more packing than the whole, tiles of 128 cost 10 % (512^3, one
                            # thread)
