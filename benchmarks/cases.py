@@ -95,7 +95,7 @@ class Characters(nn.Module):
 model = Characters()
 x, y = torch.randint(0, 64, (16, 32)), torch.randint(0, 64, (16 * 32,))
 optimizer = optim.Adam(model.parameters(), lr=1e-4)"""
-_GPT = """
+GPT_PARTS = """
 class Block(nn.Module):
     def __init__(self, d, heads):
         super().__init__()
@@ -117,7 +117,8 @@ class GPT(nn.Module):
     def forward(self, x):
         x = self.letter(x) + self.place.weight[:x.shape[1]]
         return self.head(self.norm(self.blocks(x))).flatten(0, 1)
-model = GPT(65, 128, 4, 2, 64)
+"""
+_GPT = GPT_PARTS + """model = GPT(65, 128, 4, 2, 64)
 x, y = torch.randint(0, 65, (16, 64)), torch.randint(0, 65, (16 * 64,))
 optimizer = optim.AdamW(model.parameters(), lr=1e-4)"""
 _PENALTY = """
@@ -178,7 +179,7 @@ _MATRIX = "torch.manual_seed(0)\na = torch.randn(4096, 1024)"
 _F = "torch.manual_seed(0)\nF = torch.nn.functional\n"
 
 
-def _training(build, call="step()"):
+def training(build, call="step()"):
     return _MODEL + build, call
 
 
@@ -212,15 +213,15 @@ def _declared():
         "(a * b + c).backward()", 1, 1
     for name in ("SGD", "Adam"):
         optimizer = f"optimizer = optim.{name}(model.parameters(), lr=1e-4)"
-        yield "tiny training", name, *_training(_TINY_MODEL + optimizer)
-    yield "training", "MLP 784-256-10, SGD", *_training("""
+        yield "tiny training", name, *training(_TINY_MODEL + optimizer)
+    yield "training", "MLP 784-256-10, SGD", *training("""
 model = nn.Sequential(nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 10))
 x, y = torch.randn(64, 784), torch.randint(0, 10, (64,))
 optimizer = optim.SGD(model.parameters(), lr=1e-2)""")
-    yield "training", "LeNet, Adam", *_training(_LENET)
-    yield "training", "LSTM over characters, Adam", *_training(_LSTM)
-    yield "training", "GPT, AdamW", *_training(_GPT)
-    yield "training", "gradient penalty", *_training(_PENALTY)
+    yield "training", "LeNet, Adam", *training(_LENET)
+    yield "training", "LSTM over characters, Adam", *training(_LSTM)
+    yield "training", "GPT, AdamW", *training(_GPT)
+    yield "training", "gradient penalty", *training(_PENALTY)
     for exponent in (4, 6):
         for name, call in _POINTWISE:
             make = f"a, b, c = (torch.randn({10**exponent}) for _ in range(3))"

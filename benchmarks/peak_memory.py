@@ -1,12 +1,19 @@
-"""Peak memory of single operations beside PyTorch's, where that is installed: ``python benchmarks/peak_memory.py``.
+"""Peak memory of operations and training steps beside PyTorch's, where that is installed: ``python benchmarks/peak_memory.py``.
 
 Each operation runs in a process of its own, once to warm up on small tensors and once on large ones. Printed is by how
 much the peak of the resident set grew over what was resident before the call, in MB, with the size of the result. An
-operation that makes no temporary needs its result and little more. Linux only: the peak is reset through /proc.
+operation that makes no temporary needs its result and little more. Of training, the peak of three steps is printed, by how
+much it grew over what was resident after the import: parameters, states of the optimizer, and what a step needs besides.
+``--training`` measures this alone. Linux only: the peak is reset through /proc.
 """
 
 import subprocess
 import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.cases import GPT_PARTS, training
 
 OPERATIONS = {  # name: (small and large side of the square inputs, code that makes them, code that is measured)
     "add": (4000, "a, b = t.ones(n, n), t.ones(n, n)", "a + b"),
@@ -48,6 +55,55 @@ print(grown / 1024, result / 1024)
 """
 
 
+MODELS = {   # as the training steps of cases.py, large enough that arrays count and not what a library keeps anyway
+    "MLP 784-1024-1024-10, batch 512, Adam": """
+model = nn.Sequential(nn.Linear(784, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 10))
+x, y = torch.randn(512, 784), torch.randint(0, 10, (512,))
+optimizer = optim.Adam(model.parameters(), lr=1e-4)""",
+    "CNN 3-32-64-10, 64 images of 64 x 64, SGD": """
+model = nn.Sequential(nn.Conv2d(3, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU(), nn.MaxPool2d(2),
+                      nn.Conv2d(32, 64, 3, padding=1), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(2),
+                      nn.Flatten(), nn.Linear(64 * 16 * 16, 10))
+x, y = torch.randn(64, 3, 64, 64), torch.randint(0, 10, (64,))
+optimizer = optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)""",
+    "GPT of 4 blocks, width 256, 16 x 128 letters, AdamW": GPT_PARTS + """
+model = GPT(65, 256, 8, 4, 128)
+x, y = torch.randint(0, 65, (16, 128)), torch.randint(0, 65, (16 * 128,))
+optimizer = optim.AdamW(model.parameters(), lr=1e-4)""",
+}
+
+TRAINING = """
+import sys
+sys.path.insert(0, {root!r})
+from benchmarks.cases import Case
+
+def status(key):
+    with open("/proc/self/status") as f:
+        return next(int(line.split()[1]) for line in f if line.startswith(key))
+
+Case("memory", "nothing", "", "None").prepared({library!r})(1)
+before = status("VmRSS")
+Case("memory", {name!r}, {make!r}, "step()").prepared({library!r})(3)
+print((status("VmHWM") - before) / 1024)
+"""
+
+
+def measured_training(library, name):
+    """Growth of the peak in MB, or None where the library cannot do it."""
+    make, _ = training(MODELS[name])
+    code = TRAINING.format(root=str(Path(__file__).resolve().parents[1]), library=library, name=name, make=make)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    return float(done.stdout) if done.returncode == 0 else None
+
+
+def print_training():
+    print("| training step | cygrad's peak | PyTorch's peak | ratio |\n|---|---|---|---|")
+    for name in MODELS:
+        ours, theirs = measured_training("cygrad", name), measured_training("torch", name)
+        cells = [f"{peak:.0f} MB" if peak else "not there" for peak in (ours, theirs)]
+        print(f"| {name} | {cells[0]} | {cells[1]} | {ours / theirs if ours and theirs else float('nan'):.2f} |", flush=True)
+
+
 def measured(library, name):
     """(growth of the peak, size of the result) in MB, or None where the library cannot do it."""
     n, make, call = OPERATIONS[name]
@@ -57,6 +113,9 @@ def measured(library, name):
 
 
 def main():
+    print_training()
+    if "--training" in sys.argv[1:]:
+        return
     print("| operation | result | cygrad's peak | PyTorch's peak |\n|---|---|---|---|")
     for name in OPERATIONS:
         ours, theirs = measured("cygrad", name), measured("torch", name)
