@@ -28,9 +28,17 @@ ctypedef fused item:
 
 # ---- keys
 
+cdef inline word float_key(word u, word inf) noexcept nogil:
+    """Without branches, so that loops become vector instructions."""
+    cdef word sign = <word> (<uint64_t> 1 << (8 * sizeof(word) - 1))
+    cdef word magnitude = u & <word> ~sign
+    u = u ^ (<word> (0 - (u >> (8 * sizeof(word) - 1))) | sign)
+    u = <word> ~<uint64_t> 0 if magnitude > inf else u
+    return sign if magnitude == 0 else u
+
+
 cdef inline uint64_t key_of(word u, const Order* o) noexcept nogil:
     cdef word sign = <word> (<uint64_t> 1 << (8 * sizeof(word) - 1))
-    cdef word magnitude
     if o.kind == KEY_UNSIGNED:
         pass
     elif o.kind == KEY_SIGNED:
@@ -38,13 +46,7 @@ cdef inline uint64_t key_of(word u, const Order* o) noexcept nogil:
     elif o.kind == KEY_BOOL:
         u = u != 0
     else:
-        magnitude = u & <word> ~sign
-        if magnitude > <word> o.inf:
-            u = <word> ~<uint64_t> 0
-        elif magnitude == 0:
-            u = sign
-        else:
-            u = <word> ~u if u & sign else u | sign
+        u = float_key[word](u, <word> o.inf)
     return <word> (u ^ <word> o.flip)
 
 
@@ -84,14 +86,15 @@ cdef int64_t load_below(char* items, const word* x, int64_t st, int64_t n, const
     """Most blocks have no such element, and are only compared."""
     cdef word keys[BLOCK]
     cdef Order order = o[0]
+    cdef word inf = <word> o.inf, flip = <word> o.flip
     cdef word most = <word> ((<Wide*> limit).key if sizeof(word) == 8 else (<uint64_t*> limit)[0] >> 32)
     cdef int64_t i = -BLOCK, j, m = 0
     cdef bint found
     while i + BLOCK < n:
         i += BLOCK
-        if i + BLOCK <= n and st == sizeof(word):
+        if i + BLOCK <= n and st == sizeof(word) and order.kind == KEY_FLOAT:
             for j in range(BLOCK):
-                keys[j] = key_of[word](x[i + j], &order)
+                keys[j] = float_key[word](x[i + j], inf) ^ flip
         else:
             for j in range(min(<int64_t> BLOCK, n - i)):
                 keys[j] = key_of[word]((<const word*> (<const char*> x + (i + j) * st))[0], &order)
