@@ -189,3 +189,18 @@ def test_what_is_no_tensor_is_not_initialised(torch, name):
 def test_the_defaults_of_an_optimizer_are_a_dict(torch):
     with pytest.raises(TypeError, match="dict, got str"):
         torch.optim.Optimizer([torch.ones(1)], "lr")
+
+
+@pytest.mark.parametrize("call", [
+    lambda torch, x, much: torch.autograd.backward([x.sum(), x.sum()], much),
+    lambda torch, x, much: torch.autograd.grad([x.sum(), x.sum()], [x], much),
+    lambda torch, x, much: torch.nn.functional.adaptive_avg_pool1d(x, much),
+    lambda torch, x, much: torch.nn.functional.adaptive_max_pool2d(x, much),
+    lambda torch, x, much: torch.array_api.tile(x, much),
+])
+def test_lengths_are_looked_at_before_items(torch, call):
+    """A sequence of more items than there is memory for is refused for its length, not for want of memory."""
+    x = torch.ones(1, 2, 4, requires_grad=True)
+    with pytest.raises((RuntimeError, TypeError, ValueError)):
+        call(torch, x, range(2**62))
+    assert x.grad is None

@@ -150,7 +150,7 @@ def stack(arrays, /, *, axis=0):
 @standard
 def tile(x, repetitions, /):
     """Copies of the whole beside one another, so many in each dimension."""
-    return cygrad.tile(x, tuple(repetitions))
+    return cygrad.tile(x, repetitions)
 
 
 @standard

@@ -37,11 +37,11 @@ def _sequence(value, name):
 def _gradients(grads, outputs, name):
     if grads is None:
         return (None,) * len(outputs)
-    grads = (grads,) if isinstance(grads, Tensor) else tuple(grads)
+    grads = (grads,) if isinstance(grads, Tensor) else grads if hasattr(grads, "__len__") else tuple(grads)
     if len(grads) != len(outputs):
         raise RuntimeError(f"got {len(outputs)} tensors and {len(grads)} gradients in {name}: one gradient (or None) "
                            "for each tensor is wanted")
-    return grads
+    return tuple(grads)
 
 
 def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, grad_variables=None, inputs=None):

@@ -384,9 +384,9 @@ def _adaptive(name: str, dims: int, input: Tensor, output_size: Sizes | Sequence
     if input.dim() not in (dims + 1, dims + 2):
         raise RuntimeError(f"{name}(): Expected {dims + 1}D or {dims + 2}D tensor, but got {list(input.shape)}")
     if isinstance(output_size, Sequence):
+        if len(output_size) != dims:
+            raise RuntimeError(f"{name}: output_size must be {dims}, got {output_size}")
         wanted = list(output_size)
-        if len(wanted) != dims:
-            raise RuntimeError(f"{name}: output_size must be {dims}, got {wanted}")
     else:
         wanted = [output_size] * dims
     place = input.shape[-dims:]
