@@ -4,11 +4,13 @@ import copy
 import gc
 import io
 import pickle
+from multiprocessing.reduction import ForkingPickler
 
 import numpy as np
 import pytest
 
 import cygrad
+import cygrad.multiprocessing
 from cygrad.storage import cuda as devices
 
 if not devices.is_host():
@@ -278,6 +280,13 @@ def test_modules_move():
     cygrad.save(layer.state_dict(), buffer)
     buffer.seek(0)
     assert cygrad.load(buffer)["weight"].device.index == 1
+
+
+def test_memory_of_a_device_is_not_shared_but_sent():
+    x = cygrad.arange(3.0).cuda(1)
+    assert x.share_memory_() is x and not x.is_shared()
+    y = pickle.loads(ForkingPickler.dumps(x))
+    assert y.device == x.device and y.tolist() == x.tolist() and y.data_ptr() != x.data_ptr()
 
 
 def test_storages():

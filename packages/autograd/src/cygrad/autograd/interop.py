@@ -258,7 +258,7 @@ def share_memory_(self):
     """Move this tensor's memory, in place, to where other processes can share it.
 
     Those are processes that are forked from now on, and those that get the tensor through `cygrad.multiprocessing`.
-    Tensors over the same memory, such as views, move along.
+    Tensors over the same memory, such as views, move along. Memory of a device stays where it is, as in PyTorch.
 
     Returns
     -------
@@ -271,7 +271,7 @@ def share_memory_(self):
         Something that is no tensor has the memory's address, a NumPy array for example; or there is no room left.
     """
     tensor_arg(self, "share_memory_", "self")
-    if not self.is_shared():
+    if not self.is_cuda and not self.is_shared():
         from cygrad.multiprocessing.memory import move
 
         if not move(self):

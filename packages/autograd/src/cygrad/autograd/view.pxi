@@ -74,7 +74,7 @@ def exchange_memory(Tensor x not None, Storage target not None, list objects not
     cdef list tensors = []
     cdef dict found = {}                  # storage over this memory -> how many of the tensors have it
     cdef Py_ssize_t held
-    if isinstance(root.owner, Storage):
+    if isinstance(root.owner, Storage) or root.device or target.device:
         return False
     for o in objects:
         if isinstance(o, Tensor):

@@ -118,8 +118,10 @@ def move(tensor: Tensor) -> bool:
     -------
     bool
         False if something that is no tensor has the memory's address, such as a NumPy array or a slice of the storage,
-        or if the memory is a file that has a name.
+        or if the memory is a file that has a name, or a device's.
     """
+    if tensor.is_cuda:
+        return False
     storage = tensor.untyped_storage()
     place = mapping_of(storage)
     if storage.nbytes() == 0 or (place is not None and place[0].fd >= 0):

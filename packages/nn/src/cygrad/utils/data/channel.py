@@ -52,11 +52,13 @@ class _Pickler(ForkingPickler):
     def reducer_override(self, obj: Any) -> Any:
         """How an object is pickled."""
         if isinstance(obj, UntypedStorage):
-            return (_storage, (pickle.PickleBuffer(bytes_of(obj)),)) if obj.nbytes() else obj.__reduce__()
+            if obj.nbytes() == 0 or obj.device.type != "cpu":
+                return obj.__reduce__()
+            return _storage, (pickle.PickleBuffer(bytes_of(obj)),)
         if not isinstance(obj, Tensor):
             return NotImplemented
         check_leaf(obj)
-        if type(obj) is not Tensor or getattr(obj, "__dict__", None):
+        if type(obj) is not Tensor or obj.is_cuda or getattr(obj, "__dict__", None):
             return obj.__reduce_ex__(5)
         self.tensors.append(obj)
         return _arrived, (len(self.tensors) - 1,)
