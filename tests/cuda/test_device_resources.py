@@ -40,6 +40,7 @@ def test_registers_and_spills(source, tmp_path):
         spilled, registers = re.search(r"(\d+) bytes spill stores", rest)[1], re.search(r"Used (\d+) registers", rest)[1]
         found[readable(name)] = int(registers), int(spilled)
     assert found, report
+    assert source == "optim" or set(re.findall(r"(\d+) bytes stack frame", report)) == {"0"}, "arrays that are no registers"
     assert {name: spilled for name, (_, spilled) in found.items() if spilled > 8} == {}
     for name, most in TABLE[source].items():
         assert found[name][0] <= most, f"{name}: {found[name][0]} registers, {most} are recorded"

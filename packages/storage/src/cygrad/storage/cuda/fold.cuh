@@ -79,7 +79,7 @@ template <class Op, class T> struct FoldKernel {
             Acc a = op.none();
             if (output < outputs) {
                 int64_t o[2];
-                kept.at(output, o);
+                kept.find(output, o);
                 fold(a, x + o[0], first, lane_of(t), end);
             }
             acc[t] = a;
@@ -96,7 +96,7 @@ template <class Op, class T> struct FoldKernel {
                 if (partial) partial[g.block % cut.chunks * outputs + output] = acc[t];
                 else {
                     int64_t o[2];
-                    kept.at(output, o);
+                    kept.find(output, o);
                     op.put(acc[t], count, out, o[1]);
                 }
             }
@@ -132,7 +132,7 @@ template <class Op> struct JoinKernel {
             const int64_t output = g.block * OUTPUTS + t / LANES;
             if (t % LANES == 0 && output < outputs) {
                 int64_t o[2];
-                kept.at(output, o);
+                kept.find(output, o);
                 op.put(acc[t], count, out, o[1]);
             }
         }

@@ -80,6 +80,8 @@ template <int N> struct WideOffsets {
             i = q;
         }
     }
+    // The same, called once or twice by a thread: a function of its own, which keeps kernels short.
+    CYG_LONG void find(int64_t i, int64_t* offset) const { at(i, offset); }
     void clear() { ndim = 0; }
     void add(int64_t count, const int64_t* steps) {
         fast[ndim] = Divisor::of(count >> 31 ? 1u : (uint32_t)count);

@@ -97,46 +97,51 @@ template <class Op, class T, int KEPT> struct LineKernel {
     CYG_IN Value read(const char* p, int64_t i, int64_t step) const { return Stored<T>::load(*(const T*)(p + i * step)); }
     CYG_IN Value side(const char* p, int64_t i, Value otherwise) const { return p ? Stored<T>::load(((const T*)p)[i]) : otherwise; }
 
+    // Two loops, so that each has steps that the compiler knows: xs and ds are registers then.
     CYG_IN void load(Value* xs, Value* ds, const char* px, const char* pd, int lane) const {
-        CYG_UNROLL
-        for (int k = 0; k < HELD; k += packed ? V : 1) {
-            const int64_t i = element(k, lane);
-            if (packed) {
+        if (HELD % V == 0 && packed) {
+            CYG_UNROLL
+            for (int k = 0; k < HELD; k += V) {
+                const int64_t i = element(k, lane);
                 if (i >= count) continue;
                 const Pack<T, V> a = *(const Pack<T, V>*)(px + i * (int64_t)sizeof(T));
+                const Pack<T, V> c = Op::OPERANDS > 1 ? *(const Pack<T, V>*)(pd + i * (int64_t)sizeof(T)) : a;
                 CYG_UNROLL
-                for (int j = 0; j < V; j++) if (k + j < HELD) xs[k + j] = Stored<T>::load(a.x[j]);
-                if (Op::OPERANDS > 1) {
-                    const Pack<T, V> c = *(const Pack<T, V>*)(pd + i * (int64_t)sizeof(T));
-                    CYG_UNROLL
-                    for (int j = 0; j < V; j++) if (k + j < HELD) ds[k + j] = Stored<T>::load(c.x[j]);
+                for (int j = 0; j < V && k + j < HELD; j++) {
+                    xs[k + j] = Stored<T>::load(a.x[j]);
+                    if (Op::OPERANDS > 1) ds[k + j] = Stored<T>::load(c.x[j]);
                 }
-            } else if (i < count) {
-                xs[k] = read(px, i, st[1]);
-                if (Op::OPERANDS > 1) ds[k] = read(pd, i, st[2]);
             }
+            return;
+        }
+        CYG_UNROLL
+        for (int k = 0; k < HELD; k++) {
+            const int64_t i = (int64_t)k * lanes + lane;
+            if (i >= count) continue;
+            xs[k] = read(px, i, st[1]);
+            if (Op::OPERANDS > 1) ds[k] = read(pd, i, st[2]);
         }
     }
     CYG_IN T result(const Acc& s, const Value* xs, const Value* ds, Value base, int k, int64_t i) const {
         return Stored<T>::store(op.out(s, xs[k], Op::OPERANDS > 1 ? ds[k] : 0, side(w, i, 1), side(b, i, 0), base));
     }
     CYG_IN void store(char* py, const Acc& s, const Value* xs, const Value* ds, Value base, int lane) const {
-        CYG_UNROLL
-        for (int k = 0; k < HELD; k += HELD % V ? 1 : V) {
-            if (HELD % V == 0 && packed) {
+        if (HELD % V == 0 && packed) {
+            CYG_UNROLL
+            for (int k = 0; k < HELD; k += V) {
                 const int64_t i = element(k, lane);
                 Pack<T, V> pack;
                 if (i >= count) continue;
                 CYG_UNROLL
-                for (int j = 0; j < V; j++) pack.x[j] = result(s, xs, ds, base, HELD % V ? k : k + j, i + j);
+                for (int j = 0; j < V && k + j < HELD; j++) pack.x[j] = result(s, xs, ds, base, k + j, i + j);
                 *(Pack<T, V>*)(py + i * (int64_t)sizeof(T)) = pack;
-                continue;
             }
-            CYG_UNROLL
-            for (int j = 0; j < (HELD % V ? 1 : V); j++) {
-                const int64_t i = element(k + j, lane);
-                if (i < count) *(T*)(py + i * st[0]) = result(s, xs, ds, base, k + j, i);
-            }
+            return;
+        }
+        CYG_UNROLL
+        for (int k = 0; k < HELD; k++) {
+            const int64_t i = (int64_t)k * lanes + lane;
+            if (i < count) *(T*)(py + i * st[0]) = result(s, xs, ds, base, k, i);
         }
     }
 

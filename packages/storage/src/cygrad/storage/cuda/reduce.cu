@@ -102,7 +102,7 @@ template <class T, bool ALL> struct Truth {
 
 // Sums of what the first element leaves, and of its squares; joined as Chan, Golub and LeVeque (1979) do.
 template <class T> struct Variance {
-    enum { LIGHT = 1 };
+    enum { LIGHT = 0 };
     struct Acc { double n, base, sum, squares; };
     bool root;
     CYG_IN Acc none() const { return Acc{0, 0, 0, 0}; }

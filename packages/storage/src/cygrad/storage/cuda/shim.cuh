@@ -26,6 +26,7 @@ struct Grid {
 
 #define CYG_FN static inline
 #define CYG_CALL static
+#define CYG_LONG
 #define CYG_IN inline
 #define CYG_BODY inline
 #define CYG_TABLE static const
@@ -58,7 +59,8 @@ template <class K> static int cyg_launch(const K& k, int64_t blocks, void* strea
 #include <cuda_runtime.h>
 
 #define CYG_FN static __host__ __device__ __forceinline__
-#define CYG_CALL static __host__ __device__ __noinline__      // long, and rarely run
+#define CYG_LONG __host__ __device__ __noinline__
+#define CYG_CALL static CYG_LONG      // long, and rarely run
 #define CYG_IN __host__ __device__ __forceinline__
 #define CYG_BODY __device__ __forceinline__
 #define CYG_TABLE static __device__ const
