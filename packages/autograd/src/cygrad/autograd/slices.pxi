@@ -327,7 +327,8 @@ cdef int copy_in(Tensor x, Tensor src, int op=OP_COPY) except -1:
     if op != OP_FILL and x.mem.ptr == src.mem.ptr and not itself:
         check_partial_overlap(x, src)
     before = history_alias(x, False) if recorded else None
-    src = frozen(src, x)
+    if recorded:
+        src = frozen(src, x)
     if x.flags & BATCHED:
         batch_copy_into(x, src)
     elif not itself:
