@@ -36,8 +36,8 @@ def compiler() -> str:
         return os.environ.get("CXX", "g++")
     nvcc = os.environ.get("NVCC") or shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
     if nvcc is None:
-        raise SystemExit("CYGRAD_CUDA=1 compiles for CUDA, but nvcc is missing: install the CUDA toolkit and put nvcc on "
-                         "PATH, or leave CYGRAD_CUDA unset for a build without CUDA")
+        raise SystemExit("CYGRAD_CUDA=1 compiles for CUDA, but nvcc is missing: install the CUDA toolkit and put nvcc "
+                         "on PATH, or leave CYGRAD_CUDA unset for a build without CUDA")
     return nvcc
 
 

@@ -1,4 +1,4 @@
-"""Models train on a device as they do on the CPU: the same losses in float64, for each kind of layer and each optimiser."""
+"""Models train on a device as on the CPU: the same losses in float64, for each kind of layer and each optimiser."""
 
 import pytest
 
@@ -45,10 +45,11 @@ MODELS = {
     "linear": lambda: nn.Sequential(nn.Linear(12, 16), nn.ReLU(), nn.Linear(16, 3)),
     "norms": lambda: nn.Sequential(nn.Linear(12, 16), nn.LayerNorm(16), nn.GELU(), nn.Unflatten(1, (4, 4)),
                                    nn.GroupNorm(2, 4), nn.Flatten(), nn.RMSNorm(16), nn.Linear(16, 3)),
-    "activations": lambda: nn.Sequential(nn.Linear(12, 8), nn.SiLU(), nn.Linear(8, 8), nn.Tanh(), nn.Softplus(), nn.ELU(),
-                                         nn.PReLU(), nn.Hardswish(), nn.Linear(8, 3), nn.LogSoftmax(1)),
-    "convolutions": lambda: nn.Sequential(nn.Unflatten(1, (1, 3, 4)), nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(),
-                                          nn.MaxPool2d(2), nn.Conv2d(4, 3, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten()),
+    "activations": lambda: nn.Sequential(nn.Linear(12, 8), nn.SiLU(), nn.Linear(8, 8), nn.Tanh(), nn.Softplus(),
+                                         nn.ELU(), nn.PReLU(), nn.Hardswish(), nn.Linear(8, 3), nn.LogSoftmax(1)),
+    "convolutions": lambda: nn.Sequential(nn.Unflatten(1, (1, 3, 4)), nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4),
+                                          nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(4, 3, 1), nn.AdaptiveAvgPool2d(1),
+                                          nn.Flatten()),
     "one dimension": lambda: nn.Sequential(nn.Unflatten(1, (2, 6)), nn.Conv1d(2, 4, 3, stride=2, padding=1, bias=False),
                                            nn.BatchNorm1d(4), nn.AvgPool1d(3), nn.Flatten(), nn.Linear(4, 3)),
     "transposed": lambda: nn.Sequential(nn.Unflatten(1, (3, 2, 2)), nn.ConvTranspose2d(3, 2, 2, stride=2), nn.Flatten(),
