@@ -22,7 +22,7 @@ static inline long double sp_lgammal(long double x) { int sign; return lgammal_r
 #include "special_fits.h"
 
 #define SP_PI 3.14159265358979323846
-#define SP_PI_LONG 3.14159265358979323846264338327950288L
+#define SP_PI_LONG ((sp_long)3.14159265358979323846264338327950288L)
 #define SP_UNARY(name) \
 SP_FN float vm_##name##_f32(float x) { return (float)vm_##name##_f64((double)x); }
 #define SP_BINARY(name) \
@@ -192,7 +192,7 @@ SP_FN double vm_zeta_f64(double s, double x) {
     if (s != floor(s)) return NAN;
     if (isinf(s)) return INFINITY;
     f = x - floor(x);
-    return sp_hurwitz(s, f) + (fmod(s, 2) == 0 ? 1 : -1) * (sp_hurwitz(s, 1 - f) - sp_hurwitz(s, 1 - x));
+    return sp_hurwitz(s, f) + (fmod(s, 2.0) == 0 ? 1 : -1) * (sp_hurwitz(s, 1 - f) - sp_hurwitz(s, 1 - x));
 }
 SP_BINARY(zeta)
 
@@ -235,7 +235,7 @@ SP_FN double vm_polygamma_f64(double x, double n) {
     if (n == 0) return vm_digamma_f64(x);
     if (n == 1 && x < 0 && x == floor(x)) SP_POLE(double, , SP_PI, x)
     if (n == 1 && x > 1e18) return 1 / x;
-    return (fmod(n, 2) == 0 ? -1 : 1) * tgamma(n + 1) * vm_zeta_f64(n + 1, x);
+    return (fmod(n, 2.0) == 0 ? -1 : 1) * tgamma(n + 1) * vm_zeta_f64(n + 1, x);
 }
 SP_FN float vm_polygamma_f32(float x, float n) {
     if (n == 1 && x < 0 && x == floorf(x)) SP_POLE(float, f, SP_PI, x)
