@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from cygrad.storage import opgen
+
 STORAGE = Path(__file__).resolve().parents[2] / "packages/storage/src/cygrad/storage"
 TABLE = tomllib.loads(Path(__file__).with_name("resources.toml").read_text())
 NVCC = shutil.which("nvcc")
@@ -21,7 +23,7 @@ if NVCC is None or not os.environ.get("CYGRAD_TEST_NVCC"):
 
 
 def compiled(name, folder, *options):
-    command = [NVCC, "-std=c++17", "-diag-suppress", "186", "-arch=sm_90", *options, f"-I{STORAGE}/cuda",
+    command = [NVCC, "-std=c++17", "-diag-suppress", "186", "-arch=sm_90", *options, f"-I{folder}", f"-I{STORAGE}/cuda",
                f"-I{STORAGE}/kernels", STORAGE / "cuda" / f"{name}.cu"]  # fmt: skip
     return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
 
@@ -52,3 +54,10 @@ def test_dense_memory_is_read_in_16_bytes(source, tmp_path):
     text = (tmp_path / "out.ptx").read_text()
     assert re.search(r"ld\.(global(\.nc)?\.)?v4\.[bfu]32", text), f"{source}.cu: no vector load"
     assert re.search(r"st\.(global\.)?v4\.[bfu]32", text) or source == "lines", f"{source}.cu: no vector store"
+
+
+@pytest.mark.parametrize("source", sorted(p.stem for p in (STORAGE / "cuda").glob("*.cu")))
+def test_device_code_calls_no_function_of_the_host(source, tmp_path):
+    """nvcc only warns of such calls, which have no meaning on the device."""
+    opgen.write_cuda(tmp_path)
+    compiled(source, tmp_path, "-G", "-ptx", "-Werror", "cross-execution-space-call", "-o", "out.ptx")
