@@ -257,3 +257,25 @@ def test_recurrent_layers(name):
         results.append([y.detach().cpu().numpy(), *(p.grad.cpu().numpy() for p in moved.parameters())])
     for got, want in zip(results[1], results[0], strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-11)
+
+
+def test_truths_that_meet_at_an_index():
+    """A sum of many truths is true, whatever their number."""
+    index, ones = cygrad.zeros(256, dtype=cygrad.int64), cygrad.ones(256, dtype=cygrad.bool)
+    x = cygrad.zeros(2, dtype=cygrad.bool)
+    assert x.cuda().index_add(0, index.cuda(), ones.cuda()).cpu().tolist() == x.index_add(0, index, ones).tolist() == [True, False]
+
+
+@pytest.mark.parametrize("dtype", (cygrad.float16, cygrad.bfloat16), ids=str)
+@pytest.mark.parametrize("name", ("batch_norm", "conv2d", "max_pool2d", "avg_pool2d", "softmax", "layer_norm", "var", "cumsum", "scatter_add", "mm"))
+def test_halves(name, dtype):
+    """What is added up is kept in float32, and rounded once."""
+    function, moving, still = CASES[name]
+    results = []
+    for device in ("cpu", "cuda"):
+        leaves = [x.to(dtype).to(device).requires_grad_() for x in moving]
+        y = function(*leaves, *(x.to(device) for x in still))
+        (y * numbers(*y.shape, seed=77).to(dtype).to(device)).sum().backward()
+        results.append([v.detach().double().cpu().numpy() for v in (y, *(x.grad for x in leaves))])
+    for got, want in zip(results[1], results[0], strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-2 if dtype == cygrad.float16 else 6e-2, atol=2e-2 if dtype == cygrad.float16 else 0.12)

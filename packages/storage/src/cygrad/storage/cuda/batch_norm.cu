@@ -79,10 +79,6 @@ template <class T> int run(int what, const CygChannels& c, void* stream) {
 }
 
 int cyg_channels(int what, int code, const CygChannels* c, void* stream) {
-    switch (code) {
-#define CASE(code, T) case code: return run<T>(what, *c, stream);
-        CYG_REALS(CASE)
-#undef CASE
-    }
-    return CYG_NO_KERNEL;
+    if (code == C_FLOAT32) return run<float>(what, *c, stream);
+    return code == C_FLOAT64 ? run<double>(what, *c, stream) : (int)CYG_NO_KERNEL;
 }

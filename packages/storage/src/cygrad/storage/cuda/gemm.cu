@@ -80,7 +80,7 @@ typedef int (*SetStream)(void* handle, void* stream);
 typedef int (*Gemm)(void* handle, int ta, int tb, int m, int n, int k, const void* alpha, const void* a, int a_type, int lda,
                     long long a_step, const void* b, int b_type, int ldb, long long b_step, const void* beta, void* c, int c_type,
                     int ldc, long long c_step, int count, int compute, int algorithm);
-enum { COMPUTE_32F = 68, COMPUTE_64F = 70, DEFAULT_ALGORITHM = -1, OUT_OF_RANGE = 7 };
+enum { COMPUTE_32F = 68, COMPUTE_64F = 70, DEFAULT_ALGORITHM = -1 };
 
 struct Blas {
     Create create;
@@ -112,10 +112,10 @@ bool lead(int64_t row, int64_t column, int64_t rows, int64_t columns, int* ld, i
 int by_cublas(int code, const CygProduct& p, void* stream) {
     if (!blas.gemm) return CYG_NO_LIBRARY;
     int device = 0, lda, ldb, ta, tb;
-    cudaGetDevice(&device);
+    const cudaError_t error = cudaGetDevice(&device);
+    if (error != cudaSuccess) return (int)error;
     void* handle = handle_of(device);
-    if (!handle) return CYG_LIBRARY_FAILED;
-    blas.set_stream(handle, stream);
+    if (!handle || blas.set_stream(handle, stream) != 0) return CYG_LIBRARY_FAILED;
     if (!lead(p.a_row, p.a_column, p.m, p.k, &lda, &ta) || !lead(p.b_row, p.b_column, p.k, p.n, &ldb, &tb)) return CYG_STRIDES;
     const int type = code == C_FLOAT16 ? 2 : code == C_BFLOAT16 ? 14 : code == C_FLOAT32 ? 0 : code == C_FLOAT64 ? 1
         : code == C_COMPLEX64 ? 4 : 5;

@@ -37,10 +37,11 @@ struct FindPlaces {
     }
 };
 
-// v = x at its places, or with WRITE the other way, where no place comes twice.
-template <class T, bool WRITE> struct Through {
-    enum { THREADS = 256, N = 3 };
-    char *x, *v;
+// v = x at its places
+template <class T> struct Through {
+    enum { THREADS = 256 };
+    const char* x;
+    char* v;
     const int64_t* places;
     int64_t count;
     WideOffsets<3> at;                       // of v, of x without its place, of `places`
@@ -50,9 +51,7 @@ template <class T, bool WRITE> struct Through {
             if (i < count) {
                 int64_t o[3];
                 at.at(i, o);
-                T* there = (T*)(x + o[1] + *(const int64_t*)((const char*)places + o[2]));
-                if (WRITE) *there = *(const T*)(v + o[0]);
-                else *(T*)(v + o[0]) = *there;
+                *(T*)(v + o[0]) = *(const T*)(x + o[1] + *(const int64_t*)((const char*)places + o[2]));
             }
         }
     }
@@ -69,6 +68,12 @@ template <class V> CYG_FN V joined(int how, V a, V b) {
 }
 template <class P> CYG_FN complex_t<P> joined(int how, complex_t<P> a, complex_t<P> b) {
     return how == CYG_JOIN_ADD ? a + b : how == CYG_JOIN_MULTIPLY ? c_mul(a, b) : b;
+}
+
+// Of elements as memory holds them: sums of truths are "or", products "and".
+template <class T> CYG_FN ValueOf<T> joined_as(int how, ValueOf<T> a, ValueOf<T> b) { return joined(how, a, b); }
+template <> CYG_IN uint8_t joined_as<bool_t>(int how, uint8_t a, uint8_t b) {
+    return how == CYG_JOIN_ADD || how == CYG_JOIN_MAX ? a | b : how == CYG_JOIN_WRITE ? b : a & b;
 }
 
 // Sorted places: the thread of the first of equal ones takes them all, for one element before and behind.
@@ -91,7 +96,7 @@ template <class T> struct JoinPlaces {
                 ValueOf<T> y = Stored<T>::load(*there);
                 for (int64_t j = rank; j < count && places[j] == places[rank]; j++) {
                     value.at(order[j], p);
-                    y = joined(how, y, Stored<T>::load(*(const T*)(v + o[0] + p[0])));
+                    y = joined_as<T>(how, y, Stored<T>::load(*(const T*)(v + o[0] + p[0])));
                 }
                 *there = Stored<T>::store(y);
             }
@@ -112,12 +117,10 @@ template <int N> int fill_offsets(WideOffsets<N>& at, int ndim, const int64_t* s
 
 template <class T> int through(const CygThrough& c, void* stream) {
     static const int all[3] = {0, 1, 2};
-    auto go = [&](auto k) {
-        k.x = c.x, k.v = c.v, k.places = c.places, k.count = c.count;
-        int error = fill_offsets(k.at, c.ndim, c.sizes, c.steps, all);
-        return error ? error : cyg_launch(k, cyg_parts(c.count, 256), stream);
-    };
-    return c.write ? go(Through<T, true>()) : go(Through<T, false>());
+    Through<T> k;
+    k.x = c.x, k.v = c.v, k.places = c.places, k.count = c.count;
+    int error = fill_offsets(k.at, c.ndim, c.sizes, c.steps, all);
+    return error ? error : cyg_launch(k, cyg_parts(c.count, Through<T>::THREADS), stream);
 }
 
 template <class T> int join(const CygJoinPlaces& c, void* stream) {

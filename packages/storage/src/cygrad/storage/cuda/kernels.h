@@ -22,7 +22,6 @@ enum {
 };
 
 /* held, bit k: operand k is one number in the host's memory */
-int cyg_has_pointwise(int kernel, int code);
 int cyg_pointwise(int kernel, int code, const void* iter, const double* attr, unsigned held, void* stream);
 int cyg_copy(int to, int from, const void* iter, void* stream);
 int cyg_fill(int code, const void* iter, const void* cell, void* stream);
@@ -91,11 +90,12 @@ typedef struct {               /* places[i] = (first ? offset in x : places[i]) 
     int64_t sizes[64], steps[64][2];
 } CygPlaces;
 int cyg_find_places(const CygPlaces* c, void* stream);
-typedef struct {               /* v against x at its places, elements of one size; with `write` no place may come twice */
-    char *x, *v;
+typedef struct {               /* v becomes x at its places, elements of one size */
+    const char* x;
+    char* v;
     const int64_t* places;
     int64_t count;
-    int write, ndim;
+    int ndim;
     int64_t sizes[64], steps[64][3];   /* innermost first: byte steps of v, of x, of places */
 } CygThrough;
 int cyg_through(int size, const CygThrough* c, void* stream);
@@ -168,7 +168,7 @@ int cyg_rows_inner(int code, const char* a, const char* b, char* y, int64_t rows
 int cyg_pool(int what, const void* plan, void* stream);
 int cyg_patches(int back, const void* plan, void* stream);     /* y of x; back: x, added up from y */
 
-/* == batch normalisation, all row-major and of one dtype == */
+/* == batch normalisation, all row-major and of one dtype, float32 or float64 == */
 
 enum CygChannelsOf { CYG_CHANNELS_NORM, CYG_CHANNELS_SUMS, CYG_CHANNELS_INPUT };
 typedef struct {

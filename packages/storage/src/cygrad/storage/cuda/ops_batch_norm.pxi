@@ -27,11 +27,11 @@ cdef class Dense:
 
 
 cdef Dense dense_of(str op, Meta* x, int code, int64_t numel):
-    """x of this dtype and so many elements, row-major."""
+    """x of this dtype and so many elements, row-major, in the dtype that it computes in."""
     cdef Dense d = Dense.__new__(Dense)
     if x.dtype != code or x.numel != numel:
         raise RuntimeError(f"{op}: {numel} elements of {name_of(code)} are wanted, got {name_of(x.dtype)} of shape {shape_text(x)}")
-    d.memory = rowmajor(&d.m, x)
+    d.memory = rowmajor(&d.m, x) if COMPUTED[code] == code else op_clone(&d.m, x, COMPUTED[code], True)
     return d
 
 
@@ -58,18 +58,18 @@ cdef tuple op_batch_norm(Meta* y, Meta* stats, Meta* x, Meta* w, Meta* b, double
     channel_sizes("batch_norm", &c, x, eps)
     image, weight = dense_of("batch_norm", x, x.dtype, x.numel), dense_of("batch_norm", w, x.dtype, c.channels)
     bias = dense_of("batch_norm", b, x.dtype, c.channels)
-    s = allocate_contig(y, x.ndim, x.sizes, x.dtype)
+    s = allocate_contig(y, x.ndim, x.sizes, COMPUTED[x.dtype])
     shape[0], shape[1] = 3, c.channels
     try:
-        t = allocate_contig(stats, 2, shape, x.dtype)
+        t = allocate_contig(stats, 2, shape, COMPUTED[x.dtype])
         c.y, c.stats, c.x, c.w, c.b = y.data, stats.data, image.m.data, weight.m.data, bias.m.data
         enter(x.device, &stream)
-        ran(cyg_channels(CYG_CHANNELS_NORM, x.dtype, &c, stream), "batch_norm", x.dtype)
+        ran(cyg_channels(CYG_CHANNELS_NORM, COMPUTED[x.dtype], &c, stream), "batch_norm", x.dtype)
     except BaseException:
         meta_clear(y)
         meta_clear(stats)
         raise
-    return s, t
+    return recast(y, s, x.dtype), recast(stats, t, x.dtype)
 
 
 cdef Storage op_batch_norm_sums(Meta* y, Meta* g, Meta* x, Meta* stats):
@@ -82,11 +82,11 @@ cdef Storage op_batch_norm_sums(Meta* y, Meta* g, Meta* x, Meta* stats):
     image, slope = dense_of("batch_norm_sums", x, x.dtype, x.numel), dense_of("batch_norm_sums", g, x.dtype, x.numel)
     table = dense_of("batch_norm_sums", stats, x.dtype, 3 * c.channels)
     shape[0], shape[1] = 2, c.channels
-    s = allocate_contig(y, 2, shape, x.dtype)
+    s = allocate_contig(y, 2, shape, COMPUTED[x.dtype])
     c.sums, c.stats, c.x, c.g = y.data, table.m.data, image.m.data, slope.m.data
     enter(x.device, &stream)
-    ran(cyg_channels(CYG_CHANNELS_SUMS, x.dtype, &c, stream), "batch_norm_sums", x.dtype)
-    return s
+    ran(cyg_channels(CYG_CHANNELS_SUMS, COMPUTED[x.dtype], &c, stream), "batch_norm_sums", x.dtype)
+    return recast(y, s, x.dtype)
 
 
 cdef Storage op_batch_norm_input(Meta* y, Meta* g, Meta* x, Meta* w, Meta* stats, Meta* sums):
@@ -98,8 +98,8 @@ cdef Storage op_batch_norm_input(Meta* y, Meta* g, Meta* x, Meta* w, Meta* stats
     image, slope = dense_of("batch_norm_input", x, x.dtype, x.numel), dense_of("batch_norm_input", g, x.dtype, x.numel)
     weight, table = dense_of("batch_norm_input", w, x.dtype, c.channels), dense_of("batch_norm_input", stats, x.dtype, 3 * c.channels)
     totals = dense_of("batch_norm_input", sums, x.dtype, 2 * c.channels)
-    s = allocate_contig(y, x.ndim, x.sizes, x.dtype)
+    s = allocate_contig(y, x.ndim, x.sizes, COMPUTED[x.dtype])
     c.y, c.sums, c.stats, c.x, c.g, c.w = y.data, totals.m.data, table.m.data, image.m.data, slope.m.data, weight.m.data
     enter(x.device, &stream)
-    ran(cyg_channels(CYG_CHANNELS_INPUT, x.dtype, &c, stream), "batch_norm_input", x.dtype)
-    return s
+    ran(cyg_channels(CYG_CHANNELS_INPUT, COMPUTED[x.dtype], &c, stream), "batch_norm_input", x.dtype)
+    return recast(y, s, x.dtype)

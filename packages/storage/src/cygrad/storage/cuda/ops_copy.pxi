@@ -2,7 +2,6 @@
 # Invariant: what a result is placed on is what its input lies on.
 
 cdef extern from "kernels.h" nogil:
-    int cyg_has_pointwise(int kernel, int code)
     int cyg_pointwise(int kernel, int code, const void* it, const double* attr, unsigned held, void* stream)
     int cyg_copy(int to, int source, const void* it, void* stream)
     int cyg_fill(int code, const void* it, const void* cell, void* stream)
@@ -16,8 +15,12 @@ cdef int ran(int code, str op, int dtype) except -1:
         return no_kernel(op, dtype)
     if code == -2:
         raise RuntimeError(f"{op}: CUDA kernels take tensors of at most 24 dimensions that do not join: call contiguous() first")
-    if code == -3 or code == -4:
-        raise RuntimeError(f"{op}: a library of NVIDIA failed")
+    if code == -3:
+        raise RuntimeError(f"{op}: cuBLAS has not been opened")
+    if code == -4:
+        raise RuntimeError(f"{op}: cuBLAS reports an error")
+    if code == -5:
+        raise RuntimeError(f"{op}: cuBLAS does not take the strides of an operand")
     return check(code, op)
 
 

@@ -17,11 +17,11 @@ cdef extern from "kernels.h" nogil:
         int64_t sizes[64]
         int64_t steps[64][2]
     ctypedef struct CygThrough:
-        char* x
+        const char* x
         char* v
         const int64_t* places
         int64_t count
-        int write, ndim
+        int ndim
         int64_t sizes[64]
         int64_t steps[64][3]
     ctypedef struct CygJoinPlaces:
@@ -182,7 +182,7 @@ cdef int pass_through(const Picked* p, Storage places, Meta* x, Meta* v) except 
     cdef void* stream
     cdef int64_t step = 8
     cdef int d
-    c.x, c.v, c.places, c.count, c.write, c.ndim = x.data, v.data, <int64_t*>places.ptr, p.n * p.inner, False, 0
+    c.x, c.v, c.places, c.count, c.ndim = x.data, v.data, <int64_t*>places.ptr, p.n * p.inner, 0
     if c.count == 0:
         return 0
     for d in range(p.naround - 1, -1, -1):

@@ -46,7 +46,7 @@ cdef bint takes_matrix(const Meta* x) noexcept:
     """Whether BLAS takes the last two dimensions as they are."""
     cdef int64_t row = x.strides[x.ndim - 2], column = x.strides[x.ndim - 1]
     cdef int64_t rows = x.sizes[x.ndim - 2], columns = x.sizes[x.ndim - 1]
-    if x.ndim == 3 and x.strides[0] < 0:
+    if x.ndim == 3 and x.strides[0] < 0 or max(row, column) > 0x7fffffff:
         return False
     return ((column == 1 or columns == 1) and (row >= columns or rows == 1)
             or (row == 1 or rows == 1) and (column >= rows or columns == 1))

@@ -157,11 +157,11 @@ cdef int fold_extremes(Meta* y, Meta* index, Meta* x, uint64_t mask, int kid) ex
     return fold(&p, x, mask, kid, AS_PAIR, 0)
 
 
-cdef void take_roots(Meta* y) noexcept:
+cdef int take_roots(Meta* y) except -1:
     """Square roots of a row-major real y, in place."""
     cdef Meta* operands[2]
     operands[0] = operands[1] = y
-    run_row(K_SQRT, y.dtype, operands, 2, NULL)
+    return run_row(K_SQRT, y.dtype, operands, 2, NULL)
 
 
 cdef Storage modulus(Meta* y, Meta* x):

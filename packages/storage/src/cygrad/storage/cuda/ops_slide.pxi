@@ -179,9 +179,11 @@ cdef Storage op_convolution_weight(Meta* y, Meta* g, Meta* x, int n, const int64
     open_blas()
     memset(&a, 0, sizeof(Meta))
     memset(&b, 0, sizeof(Meta))
+    c.dtype = COMPUTED[g.dtype]                # what all items add up to is rounded once
     try:
-        keep_a, keep_b = rowmajor(&a, g), rowmajor(&b, x)
-        s = allocate_contig(y, m, size, g.dtype)
+        keep_a = rowmajor(&a, g) if c.dtype == g.dtype else op_clone(&a, g, c.dtype, True)
+        keep_b = rowmajor(&b, x) if c.dtype == x.dtype else op_clone(&b, x, c.dtype, True)
+        s = allocate_contig(y, m, size, c.dtype)
         c.x, c.w, c.y, c.device = b.data, y.data, a.data, g.device
         fill_double(y, 0)
         if y.numel and g.numel:
@@ -189,4 +191,4 @@ cdef Storage op_convolution_weight(Meta* y, Meta* g, Meta* x, int n, const int64
     finally:
         meta_clear(&a)
         meta_clear(&b)
-    return s
+    return recast(y, s, g.dtype)

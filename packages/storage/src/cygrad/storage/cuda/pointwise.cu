@@ -24,8 +24,6 @@ RowRun row_of(int kernel, int code) {
 }
 }
 
-int cyg_has_pointwise(int kernel, int code) { return row_of(kernel, code) != nullptr; }
-
 int cyg_pointwise(int kernel, int code, const void* it, const double* attr, unsigned held, void* stream) {
     RowRun run = row_of(kernel, code);
     return run ? run((const Iter*)it, attr, held, stream) : (int)CYG_NO_KERNEL;

@@ -1,5 +1,5 @@
-// Random numbers by seed and place: Philox4x32-10 (Salmon, Moraes, Dror and Shaw 2011). Element i takes word i % 4 of the block
-// that its number names, so a number depends on seed, offset and place alone, not on how the work is cut.
+// Random numbers by seed and place: Philox4x32-10 (Salmon, Moraes, Dror and Shaw 2011). Elements 2 i and 2 i + 1 share a block,
+// which their number names, so a number depends on seed, offset and place alone, not on how the work is cut.
 #include "launch.cuh"
 #include "convert.cuh"
 
@@ -36,14 +36,15 @@ CYG_FN float normal_float(uint32_t a, uint32_t b) {
 // What is drawn for one element, whose words are two of a block.
 CYG_FN double draw(int kind, uint32_t a, uint32_t b, double low, double high, bool single) {
     const double u = single ? (double)unit_float(a) : unit(a, b);
+    const double open = u + (single ? 0.5 / 16777216.0 : 0.5 / 9007199254740992.0);          // in (0, 1)
     switch (kind) {
         case CYG_UNIFORM: return low + u * (high - low);
         case CYG_NORMAL: return low + high * (single ? (double)normal_float(a, b) : normal_of(u, unit(b, a)));
         case CYG_LOG_NORMAL: return exp(low + high * normal_of(u, unit(b, a)));
         case CYG_BERNOULLI: return u < low;
-        case CYG_EXPONENTIAL: return -log1p(-u) / low;
-        case CYG_GEOMETRIC: return ceil(log1p(-u) / log1p(-low)) < 1 ? 1 : ceil(log1p(-u) / log1p(-low));
-        case CYG_CAUCHY: return low + high * tan(3.141592653589793 * (u - 0.5));
+        case CYG_EXPONENTIAL: return -log(open) / low;
+        case CYG_GEOMETRIC: return cyg_max<double>(1, ceil(log(open) / log1p(-low)));
+        case CYG_CAUCHY: return low + high * tan(3.141592653589793 * (open - 0.5));
     }
     return 0;
 }

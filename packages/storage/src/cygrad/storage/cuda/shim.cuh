@@ -80,6 +80,7 @@ template <class K> __global__ void __launch_bounds__(K::THREADS) cyg_kernel(cons
 
 template <class K> static int cyg_launch(const K& k, int64_t blocks, void* stream) {
     if (blocks <= 0) return 0;
+    if (blocks > INT32_MAX) return (int)cudaErrorInvalidConfiguration;
     cyg_kernel<K><<<(unsigned)blocks, K::THREADS, 0, (cudaStream_t)stream>>>(k);
     return (int)cudaGetLastError();
 }

@@ -60,7 +60,7 @@ template <class T> struct Windows {          // MEANS, TOPS and PICK: one place 
         int64_t at[3];
         T* y = (T*)p.y + i;
         if (what == PICK) {
-            *y = p.index[i] < 0 ? Stored<T>::store(V(0)) : x[p.index[i]];
+            *y = p.index[i] < 0 || p.index[i] >= p.points ? Stored<T>::store(V(0)) : x[p.index[i]];
             return;
         }
         split(i - plane * p.places, p.out, at);
@@ -92,9 +92,12 @@ template <class T> struct Windows {          // MEANS, TOPS and PICK: one place 
     }
 };
 
-template <class T> struct Spread {           // the gradient of means: one point of a plane, from all windows that have it
+// What goes back to one point of a plane from all windows that have it: shares of means, or the whole where the window's index
+// names the point.
+template <class T> struct Spread {
     enum { THREADS = 128 };
     Pool p;
+    bool named;
     CYG_IN void range(int d, int64_t i, int64_t* low, int64_t* high) const {
         if (p.adaptive) {
             *low = i * p.out[d] / p.size[d] - 1, *high = ((i + 1) * p.out[d] + p.size[d] - 1) / p.size[d] + 1;
@@ -113,9 +116,10 @@ template <class T> struct Spread {           // the gradient of means: one point
             for (int64_t b = low[1]; b <= high[1]; b++)
                 for (int64_t c = low[2]; c <= high[2]; c++) {
                     const Span s[3] = {span_of(p, 0, a), span_of(p, 1, b), span_of(p, 2, c)};
-                    if (s[0].has(at[0]) && s[1].has(at[1]) && s[2].has(at[2]))
-                        total += (double)Stored<T>::load(((const T*)p.x)[plane * p.places + (a * p.out[1] + b) * p.out[2] + c])
-                            / divisor_of(p, s);
+                    const int64_t place = plane * p.places + (a * p.out[1] + b) * p.out[2] + c;
+                    if (s[0].has(at[0]) && s[1].has(at[1]) && s[2].has(at[2])
+                        && (!named || p.index[place] == i - plane * p.points))
+                        total += (double)Stored<T>::load(((const T*)p.x)[place]) / (named ? 1 : divisor_of(p, s));
                 }
         ((T*)p.y)[i] = Stored<T>::store((ValueOf<T>)total);
     }
@@ -123,22 +127,6 @@ template <class T> struct Spread {           // the gradient of means: one point
         CYG_EACH_THREAD(t) {
             const int64_t i = g.block * THREADS + t;
             if (i < p.planes * p.points) one(i);
-        }
-    }
-};
-
-template <class T> struct AddToPlanes {      // a plane belongs to one thread, which adds in order
-    enum { THREADS = 64 };
-    Pool p;
-    CYG_BODY void operator()(Grid g) const {
-        CYG_EACH_THREAD(t) {
-            const int64_t plane = g.block * THREADS + t;
-            if (plane < p.planes)
-                for (int64_t i = plane * p.places; i < (plane + 1) * p.places; i++)
-                    if (p.index[i] >= 0 && p.index[i] < p.points) {
-                        T* y = (T*)p.y + plane * p.points + p.index[i];
-                        *y = Stored<T>::store((ValueOf<T>)(Stored<T>::load(*y) + Stored<T>::load(((const T*)p.x)[i])));
-                    }
         }
     }
 };
@@ -191,8 +179,8 @@ template <class T> struct Patches {          // (item, channel, tap, place) of t
 
 template <class T> int pool(const Pool& p, int what, void* stream) {
     switch (what) {
-        case SPREAD: return cyg_launch(Spread<T>{p}, cyg_parts(p.planes * p.points, Spread<T>::THREADS), stream);
-        case ADD: return cyg_launch(AddToPlanes<T>{p}, cyg_parts(p.planes, AddToPlanes<T>::THREADS), stream);
+        case SPREAD: case ADD:
+            return cyg_launch(Spread<T>{p, what == ADD}, cyg_parts(p.planes * p.points, Spread<T>::THREADS), stream);
     }
     return cyg_launch(Windows<T>{p, what}, cyg_parts(p.planes * p.places, Windows<T>::THREADS), stream);
 }
