@@ -16,8 +16,9 @@ from cygrad.storage import opgen
 STORAGE = Path(__file__).resolve().parents[2] / "packages/storage/src/cygrad/storage"
 COMPILER = shutil.which("g++")
 MAXOPS, MAXDIM = 6, 64
-CODES = {"bool": 0, "uint8": 1, "int8": 2, "int16": 3, "int32": 4, "int64": 5, "float16": 6, "bfloat16": 7, "float32": 8,
-         "float64": 9, "complex64": 10, "complex128": 11, "uint16": 12, "uint32": 13, "uint64": 14}  # fmt: skip
+CODES = {"bool": 0, "uint8": 1, "int8": 2, "int16": 3, "int32": 4, "int64": 5, "float16": 6, "bfloat16": 7,
+         "float32": 8, "float64": 9, "complex64": 10, "complex128": 11, "uint16": 12, "uint32": 13,
+         "uint64": 14}  # fmt: skip
 
 
 class Iter(ctypes.Structure):
@@ -59,7 +60,7 @@ def library():
 
 
 def iterate(*arrays):
-    """An `Iter` over arrays that broadcast to the first one, result first; it drops and merges dimensions as iter.pxi does."""
+    """An `Iter` over arrays that broadcast to the first one, the result; dimensions are merged as iter.pxi does."""
     it = Iter(nop=len(arrays), numel=arrays[0].size)
     views = [np.broadcast_to(a, arrays[0].shape) for a in arrays]
     dims = [(size, [v.strides[d] for v in views]) for d, size in enumerate(arrays[0].shape) if size != 1]

@@ -1,4 +1,4 @@
-"""What the main kernels take of the device, as nvcc reports it, beside a recorded table; and that dense memory is read in 16 bytes.
+"""What the main kernels take of the device, as nvcc reports it, beside a recorded table; loads of 16 bytes.
 
 It takes minutes of nvcc, so it runs where CYGRAD_TEST_NVCC is set, as `nox -s cuda_compile` does.
 """
@@ -39,10 +39,15 @@ def test_registers_and_spills(source, tmp_path):
     report = compiled(source, tmp_path, "-Xptxas", "-v", "-cubin", "-o", "out.cubin").stderr
     found = {}
     for name, rest in re.findall(r"Compiling entry function '(\S+)'(.*?Used \d+ registers)", report, re.S):
-        spilled, registers = re.search(r"(\d+) bytes spill stores", rest)[1], re.search(r"Used (\d+) registers", rest)[1]
+        spilled, registers = (
+            re.search(r"(\d+) bytes spill stores", rest)[1],
+            re.search(r"Used (\d+) registers", rest)[1],
+        )
         found[readable(name)] = int(registers), int(spilled)
     assert found, report
-    assert source == "optim" or set(re.findall(r"(\d+) bytes stack frame", report)) == {"0"}, "arrays that are no registers"
+    assert source == "optim" or set(re.findall(r"(\d+) bytes stack frame", report)) == {"0"}, (
+        "arrays that are no registers"
+    )
     assert {name: spilled for name, (_, spilled) in found.items() if spilled > 8} == {}
     for name, most in TABLE[source].items():
         assert found[name][0] <= most, f"{name}: {found[name][0]} registers, {most} are recorded"

@@ -74,10 +74,12 @@ CASES = {
     "masked_scatter": (lambda x, y: x.masked_scatter(x > 0, y), [X, Y], []),
     "scatter_reduce": (lambda x, y, i: x.scatter_reduce(1, i, y, "amax"), [X, Y], [whole(4, 5)]),
     "scatter_reduce mean": (lambda x, y, i: x.scatter_reduce(1, i, y, "mean"), [X, Y], [whole(4, 5)]),
-    "index_reduce mean": (lambda x, y, i: x.index_reduce(0, i, y, "mean", include_self=False), [], [X, numbers(6, 5), INDEX]),
+    "index_reduce mean": (lambda x, y, i: x.index_reduce(0, i, y, "mean", include_self=False),
+                          [], [X, numbers(6, 5), INDEX]),
     "unique rows": (lambda x: cygrad.unique(x, dim=0), [], [whole(9, 2, high=3)]),
     "expanded gradient": (lambda x: x.as_strided((3, 3), (1, 1)), [X], []),
-    "index_reduce": (lambda x, y, i: x.index_reduce(0, i, y, "prod", include_self=False), [], [X, numbers(6, 5), INDEX]),
+    "index_reduce": (lambda x, y, i: x.index_reduce(0, i, y, "prod", include_self=False),
+                     [], [X, numbers(6, 5), INDEX]),
     "mm": (lambda a, b: a @ b, [X, numbers(5, 3)], []),
     "mm transposed": (lambda a, b: a.t() @ b, [X, Y], []),
     "mv": (lambda a, v: a @ v, [X, numbers(5)], []),
@@ -110,7 +112,8 @@ CASES = {
     "gelu": (lambda x: F.gelu(x), [X], []),
     "attention": (lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),
                   [numbers(2, 2, 5, 4), numbers(2, 2, 5, 4, seed=5), numbers(2, 2, 5, 3, seed=6)], []),
-    "batch_norm": (lambda x, w, b: F.batch_norm(x, None, None, w, b, True), [images(), numbers(3), numbers(3, seed=4)], []),
+    "batch_norm": (lambda x, w, b: F.batch_norm(x, None, None, w, b, True),
+                   [images(), numbers(3), numbers(3, seed=4)], []),
     "conv2d": (lambda x, w, b: F.conv2d(x, w, b, stride=2, padding=1), [images(), numbers(4, 3, 3, 3), numbers(4)], []),
     "max_pool2d": (lambda x: F.max_pool2d(x, 2), [images()], []),
     "avg_pool2d": (lambda x: F.avg_pool2d(x, 3, stride=2), [images()], []),
@@ -150,7 +153,9 @@ def test_casts_and_sums_of_every_kind(dtype):
     assert x.t().cuda().amax(0).cpu().tolist() == x.t().amax(0).tolist() if x.dim() == 2 else True
 
 
-@pytest.mark.parametrize("name", ("SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "Rprop", "ASGD"))
+@pytest.mark.parametrize(
+    "name", ("SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "Rprop", "ASGD")
+)
 def test_optimisers(name):
     results = []
     for device in ("cpu", "cuda"):
@@ -207,8 +212,13 @@ def test_a_wrong_index_is_told_with_its_number():
         x.gather(1, cygrad.tensor([[9]], device="cuda"))
 
 
-@pytest.mark.parametrize("dtype", (cygrad.uint8, cygrad.float16, cygrad.float32, cygrad.float64, cygrad.complex128), ids=str)
-@pytest.mark.parametrize(("shape", "order"), [((70, 130), (1, 0)), ((3, 40, 65), (0, 2, 1)), ((33, 2, 50), (2, 1, 0)), ((17, 64, 16), (2, 0, 1))])
+@pytest.mark.parametrize(
+    "dtype", (cygrad.uint8, cygrad.float16, cygrad.float32, cygrad.float64, cygrad.complex128), ids=str
+)
+@pytest.mark.parametrize(
+    ("shape", "order"),
+    [((70, 130), (1, 0)), ((3, 40, 65), (0, 2, 1)), ((33, 2, 50), (2, 1, 0)), ((17, 64, 16), (2, 0, 1))],
+)
 def test_large_tensors_turned(shape, order, dtype):
     """Tiles through shared memory: full and partial ones, in batches, of every width."""
     x = cygrad.arange(int(np.prod(shape))).remainder(251).reshape(shape).to(dtype)
@@ -263,11 +273,18 @@ def test_truths_that_meet_at_an_index():
     """A sum of many truths is true, whatever their number."""
     index, ones = cygrad.zeros(256, dtype=cygrad.int64), cygrad.ones(256, dtype=cygrad.bool)
     x = cygrad.zeros(2, dtype=cygrad.bool)
-    assert x.cuda().index_add(0, index.cuda(), ones.cuda()).cpu().tolist() == x.index_add(0, index, ones).tolist() == [True, False]
+    assert (
+        x.cuda().index_add(0, index.cuda(), ones.cuda()).cpu().tolist()
+        == x.index_add(0, index, ones).tolist()
+        == [True, False]
+    )
 
 
 @pytest.mark.parametrize("dtype", (cygrad.float16, cygrad.bfloat16), ids=str)
-@pytest.mark.parametrize("name", ("batch_norm", "conv2d", "max_pool2d", "avg_pool2d", "softmax", "layer_norm", "var", "cumsum", "scatter_add", "mm"))
+@pytest.mark.parametrize(
+    "name",
+    ("batch_norm", "conv2d", "max_pool2d", "avg_pool2d", "softmax", "layer_norm", "var", "cumsum", "scatter_add", "mm"),
+)
 def test_halves(name, dtype):
     """What is added up is kept in float32, and rounded once."""
     function, moving, still = CASES[name]
@@ -278,4 +295,6 @@ def test_halves(name, dtype):
         (y * numbers(*y.shape, seed=77).to(dtype).to(device)).sum().backward()
         results.append([v.detach().double().cpu().numpy() for v in (y, *(x.grad for x in leaves))])
     for got, want in zip(results[1], results[0], strict=True):
-        np.testing.assert_allclose(got, want, rtol=1e-2 if dtype == cygrad.float16 else 6e-2, atol=2e-2 if dtype == cygrad.float16 else 0.12)
+        np.testing.assert_allclose(
+            got, want, rtol=1e-2 if dtype == cygrad.float16 else 6e-2, atol=2e-2 if dtype == cygrad.float16 else 0.12
+        )

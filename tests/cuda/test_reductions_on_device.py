@@ -8,9 +8,9 @@ from device_code import CODES, call, library
 
 KINDS = ("sum", "mean", "prod", "amax", "amin", "argmax", "argmin", "any", "all", "var", "std", "norm2", "power",
          "abs_max", "abs_min", "logsumexp")  # fmt: skip
-SHAPES = [((1,), (0,)), ((5,), (0,)), ((3000,), (0,)), ((200001,), (0,)), ((7, 9), (1,)), ((7, 9), (0,)), ((300, 70), (0,)),
-          ((300, 70), (1,)), ((3, 5000), (1,)), ((5000, 3), (0,)), ((20000, 33), (0,)), ((4, 5, 6, 7), (1, 3)),
-          ((4, 5, 6, 7), (0, 2)), ((6, 1, 40), (0, 1, 2)), ((2, 70000), (1,))]  # fmt: skip
+SHAPES = [((1,), (0,)), ((5,), (0,)), ((3000,), (0,)), ((200001,), (0,)), ((7, 9), (1,)), ((7, 9), (0,)),
+          ((300, 70), (0,)), ((300, 70), (1,)), ((3, 5000), (1,)), ((5000, 3), (0,)), ((20000, 33), (0,)),
+          ((4, 5, 6, 7), (1, 3)), ((4, 5, 6, 7), (0, 2)), ((6, 1, 40), (0, 1, 2)), ((2, 70000), (1,))]  # fmt: skip
 
 
 class Fold(ctypes.Structure):
@@ -22,7 +22,9 @@ class Fold(ctypes.Structure):
 
 
 def plan(x, y, index, code, axes, attr):
-    p = Fold(x=x.ctypes.data, y=None if y is None else y.ctypes.data, index=None if index is None else index.ctypes.data)
+    p = Fold(
+        x=x.ctypes.data, y=None if y is None else y.ctypes.data, index=None if index is None else index.ctypes.data
+    )
     p.code, p.attr, p.outputs, p.count = code, attr, 1, 1
     for d in reversed(range(x.ndim)):
         if d in axes:
@@ -116,9 +118,9 @@ def test_strided_and_transposed():
 
 class Lines(ctypes.Structure):
     _fields_ = [("y", ctypes.c_void_p), ("x", ctypes.c_void_p), ("d", ctypes.c_void_p), ("w", ctypes.c_void_p),
-                ("b", ctypes.c_void_p), ("lines", ctypes.c_int64), ("count", ctypes.c_int64), ("st", ctypes.c_int64 * 3),
-                ("ndim", ctypes.c_int), ("size", ctypes.c_int64 * 64), ("step", (ctypes.c_int64 * 3) * 64),
-                ("attr", ctypes.c_double)]  # fmt: skip
+                ("b", ctypes.c_void_p), ("lines", ctypes.c_int64), ("count", ctypes.c_int64),
+                ("st", ctypes.c_int64 * 3), ("ndim", ctypes.c_int), ("size", ctypes.c_int64 * 64),
+                ("step", (ctypes.c_int64 * 3) * 64), ("attr", ctypes.c_double)]  # fmt: skip
 
 
 LINES = ("softmax", "log_softmax", "softmax_backward", "log_softmax_backward", "layer_norm", "layer_norm_input")
@@ -140,8 +142,8 @@ def run_lines(kind, dim, y, x, d=None, w=None, b=None, attr=0.0):
     call("cyg_lines", LINES.index(kind), CODES[x.dtype.name], plan)
 
 
-LINE_SHAPES = [((1,), 0), ((7,), 0), ((5, 33), 1), ((5, 33), 0), ((3, 1024), 1), ((2, 3000), 1), ((2, 4099), 1), ((9000, 2), 0),
-               ((70, 64), 0), ((3, 40, 50), 1), ((1000, 8), 1)]  # fmt: skip
+LINE_SHAPES = [((1,), 0), ((7,), 0), ((5, 33), 1), ((5, 33), 0), ((3, 1024), 1), ((2, 3000), 1), ((2, 4099), 1),
+               ((9000, 2), 0), ((70, 64), 0), ((3, 40, 50), 1), ((1000, 8), 1)]  # fmt: skip
 
 
 @pytest.mark.parametrize(("shape", "dim"), LINE_SHAPES)

@@ -1,4 +1,4 @@
-"""Every pointwise kernel of the CUDA extension beside the CPU's, element types and layouts; the device code runs as host code."""
+"""Every pointwise kernel of the CUDA extension beside the CPU's, in all element types and layouts, run as host code."""
 
 import ctypes
 
@@ -15,8 +15,15 @@ ROWS = load()
 FOUND = kernels(ROWS)
 NAMES = {code.upper(): name for name, code in zip(CODES, CODES, strict=True)}
 NUMPY = {code: np.uint16 if code in ("FLOAT16", "BFLOAT16") else np.dtype(NAMES[code]) for code in NAMES}
-CASES = [(i, k, code) for i, k in enumerate(FOUND)
-         for code in [*(t.code for t in k.types), *k.adapted, *(t.code for t in COMPLEX_TYPES if complex_formula(k))]]  # fmt: skip
+
+
+def codes_of(kernel):
+    """Every dtype that a kernel serves."""
+    found = [*(t.code for t in kernel.types), *kernel.adapted]
+    return found + [t.code for t in COMPLEX_TYPES if complex_formula(kernel)]
+
+
+CASES = [(i, k, code) for i, k in enumerate(FOUND) for code in codes_of(k)]
 LAYOUTS = ("dense", "strided", "number")
 
 

@@ -1,4 +1,4 @@
-"""Prints the pointwise rows of the op table for CUDA: a functor for each formula and element type, and a table of launches.
+"""Prints the pointwise rows of the op table for CUDA: functors of each formula and type, and a table of launches.
 
 The text is C++ that nvcc and, behind ``cuda/shim.cuh``, any C++ compiler take. Formulas have the scalar reading of the
 CPU's loops; ``cuda/device_math.cuh`` says what the functions are there.
@@ -15,9 +15,10 @@ from .scalar import ADAPTED, kernels
 HEAD = "// Printed by opgen from the op table; edit optable/*.toml instead.\n"
 HALVES = ("FLOAT16", "BFLOAT16")
 # DTypeCode -> the type of cuda/types.cuh that memory holds
-STORED = {"BOOL": "uint8_t", "UINT8": "uint8_t", "INT8": "int8_t", "INT16": "int16_t", "INT32": "int32_t", "INT64": "int64_t",
-          "FLOAT16": "f16_t", "BFLOAT16": "b16_t", "FLOAT32": "float", "FLOAT64": "double", "UINT16": "uint16_t",
-          "UINT32": "uint32_t", "UINT64": "uint64_t", "COMPLEX64": "c64_t", "COMPLEX128": "c128_t"}
+STORED = {"BOOL": "uint8_t", "UINT8": "uint8_t", "INT8": "int8_t", "INT16": "int16_t", "INT32": "int32_t",
+          "INT64": "int64_t", "FLOAT16": "f16_t", "BFLOAT16": "b16_t", "FLOAT32": "float", "FLOAT64": "double",
+          "UINT16": "uint16_t", "UINT32": "uint32_t", "UINT64": "uint64_t", "COMPLEX64": "c64_t",
+          "COMPLEX128": "c128_t"}
 # Files that are compiled at the same time; gradients are many.
 GROUPS = (*LOOPS, "complex")
 
@@ -152,7 +153,7 @@ def write_cuda(out_dir):
     Returns
     -------
     list of Path
-        The files: a text for each group of rows, which ``cuda/GROUP_rows.cu`` includes, and a header that names the groups.
+        A text for each group of rows, which ``cuda/GROUP_rows.cu`` includes, and a header that names the groups.
     """
     rows = load()
     check(rows)
