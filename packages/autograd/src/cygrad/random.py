@@ -102,22 +102,32 @@ def set_rng_state(new_state):
     default_generator.set_state(new_state)
 
 
+def _states():
+    """The states of all default generators: the CPU's, and the devices' where one was used."""
+    return [(generator, generator.get_state()) for generator in (default_generator, *cuda.generators())]
+
+
+def _restore(states):
+    for generator, state in states:
+        generator.set_state(state)
+
+
 @contextmanager
 def fork_rng(devices=None, enabled=True, _caller="fork_rng", _devices_kw="devices", device_type="cpu"):
-    """A context in which random numbers are drawn as usual, and after which the default generator is as it was before.
+    """A context in which random numbers are drawn as usual, and after which the default generators are as they were before.
 
     Parameters
     ----------
     devices : iterable, optional
-        Further devices; there are none here.
+        Ignored: the generators of all devices are looked after.
     enabled : bool
         Whether it does anything.
     """
     if not enabled:
         yield
         return
-    state = default_generator.get_state()
+    states = _states()
     try:
         yield
     finally:
-        default_generator.set_state(state)
+        _restore(states)

@@ -159,14 +159,14 @@ def left(x, place, level, name):
 
 def in_chunks(func, leaves, dims, spec, kwargs, size, out_dims, randomness, name, chunk_size):
     """The same, some examples at a time."""
-    from cygrad.random import get_rng_state, set_rng_state
+    from cygrad.random import _restore, _states
 
-    state = get_rng_state() if randomness == "same" else None
+    states = _states() if randomness == "same" else None
     columns = tree = places = None
     for start in range(0, size, chunk_size):
         part = min(chunk_size, size - start)
-        if state is not None:
-            set_rng_state(state)
+        if states is not None:
+            _restore(states)
         some = [x if d is None else x.narrow(d, start, part) for x, d in zip(leaves, dims, strict=True)]
         found, tree = flatten(run(func, some, dims, spec, kwargs, part, out_dims, randomness, name))
         places = places_of(found, tree, out_dims, name)

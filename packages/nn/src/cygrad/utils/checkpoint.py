@@ -12,6 +12,8 @@ import weakref
 import cygrad
 from cygrad.autograd import Function, _core, enable_grad, no_grad
 from cygrad.autograd.graph import saved_tensors_hooks
+from cygrad.random import _restore as restore_random
+from cygrad.random import _states as random_states
 
 __all__ = ["CheckpointError", "CheckpointFunction", "CheckpointPolicy", "SelectiveCheckpointContext",
            "check_backward_validity", "checkpoint", "checkpoint_sequential", "create_selective_checkpoint_contexts",
@@ -82,22 +84,22 @@ class _State:
     """What the function is run again with as in the forward pass: autocast and, where wanted, random numbers."""
 
     def __init__(self, random):
-        self.random = cygrad.get_rng_state() if random else None
+        self.random = random_states() if random else None
         self.autocast = _core._autocast_state()
 
     @contextlib.contextmanager
     def restored(self):
         autocast = _core._autocast_state()
-        random = None if self.random is None else cygrad.get_rng_state()
+        random = None if self.random is None else random_states()
         _core._set_autocast(*self.autocast)
         if random is not None:
-            cygrad.set_rng_state(self.random)
+            restore_random(self.random)
         try:
             yield
         finally:
             _core._set_autocast(*autocast)
             if random is not None:
-                cygrad.set_rng_state(random)
+                restore_random(random)
 
 
 # ---- the form without a backward pass inside the backward pass

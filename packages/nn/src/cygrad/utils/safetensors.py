@@ -64,7 +64,8 @@ def save(tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None) 
     RuntimeError
         If two tensors share memory; the message names both.
     """
-    return bytes(safetensors.serialize(_specs(tensors), metadata=metadata))
+    specs, _copies = _specs(tensors)
+    return bytes(safetensors.serialize(specs, metadata=metadata))
 
 
 def save_file(
@@ -90,7 +91,7 @@ def save_file(
     OSError
         If the file cannot be written; FileNotFoundError if its folder does not exist.
     """
-    specs = _specs(tensors)
+    specs, _copies = _specs(tensors)
     try:
         with replacing(filename, "a weights file") as part:
             safetensors.serialize_file(specs, part, metadata=metadata)
@@ -363,8 +364,8 @@ def _removable(state: Mapping[str, Tensor], preferred: Collection[str] = ()) -> 
     return removable
 
 
-def _specs(tensors: Mapping[str, Tensor]) -> dict[str, TensorSpec]:
-    """What the library is told of tensors, if a file can hold them."""
+def _specs(tensors: Mapping[str, Tensor]) -> tuple[dict[str, TensorSpec], dict[str, Tensor]]:
+    """What the library is told of tensors, if a file can hold them; and the tensors that it reads, on the CPU."""
     if not isinstance(tensors, Mapping):
         raise ValueError(f"a mapping of str to Tensor is wanted, got {type(tensors).__name__}")
     for name, tensor in tensors.items():
@@ -383,12 +384,14 @@ def _specs(tensors: Mapping[str, Tensor]) -> dict[str, TensorSpec]:
             f"some tensors share memory and would come back as separate ones: {groups}; save one of each group, or "
             "the whole module by save_model"
         )
-    return {
+    read = {name: tensor.cpu() for name, tensor in tensors.items()}
+    specs = {
         name: TensorSpec(
             dtype=repr(tensor.dtype).removeprefix("torch."),
             shape=tuple(tensor.shape),
             data_ptr=tensor.data_ptr(),
             data_len=tensor.numel() * tensor.element_size(),
         )
-        for name, tensor in tensors.items()
+        for name, tensor in read.items()
     }
+    return specs, read

@@ -5,6 +5,7 @@ import time
 
 import cygrad
 from cygrad.func._tree import flatten, unflatten
+from cygrad.random import _restore, _states
 from cygrad.tools import _jacobian as jacobian
 from cygrad.tools import gradcheck as checks
 from cygrad.tools._jacobian import GradcheckError
@@ -107,11 +108,8 @@ def _checked(target, inputs, kwargs, *, fast_mode, parts, raise_exception, progr
     count = sum(jacobian.memory(x).size for x in call.values)
     fast = count > _FULL if fast_mode is None else bool(fast_mode)
     report = CheckReport(call.name, call.names, f"{count} elements, {'random projections' if fast else 'all of them'}")
-    state = cygrad.get_rng_state()
-    try:
+    with cygrad.random.fork_rng():
         _run(call, report, options, fast, progress or (lambda name: None), *parts)
-    finally:
-        cygrad.set_rng_state(state)
     if raise_exception and not report:
         raise GradcheckError(str(report))
     return report
@@ -186,14 +184,14 @@ class _Call:
                 self.places.append(k)
                 self._add(f"tensor {len(self.places) - 1} of the inputs", x)
             self.leaves.append(_doubled(x) if yes else x)
-        self.state = cygrad.get_rng_state()
+        self.random = _states()
 
     def _add(self, name, x):
         self.names.append(name)
         self.values.append(_doubled(x).requires_grad_())
 
     def __call__(self, *values):
-        cygrad.set_rng_state(self.state)
+        _restore(self.random)
         leaves = list(self.leaves)
         for k, x in zip(self.places, values[len(self.parameters) :], strict=True):
             leaves[k] = x

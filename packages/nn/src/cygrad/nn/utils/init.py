@@ -39,9 +39,5 @@ def skip_init(module_cls: type, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError(f"Expected a Module; got {module_cls}")
     if "device" not in inspect.signature(module_cls).parameters:
         raise RuntimeError("Module must support a 'device' arg to skip initialization")
-    state = cygrad.get_rng_state()
-    try:
-        with skipping():
-            return module_cls(*args, **kwargs)
-    finally:
-        cygrad.set_rng_state(state)
+    with cygrad.random.fork_rng(), skipping():
+        return module_cls(*args, **kwargs)

@@ -1,10 +1,10 @@
 """CUDA devices for storage: whether there are some, and which. The extension is loaded when somebody asks."""
 
+import sys
 from functools import cache
 from importlib import import_module
 
 NOT_BUILT = "cygrad-storage was installed without CUDA, which CYGRAD_CUDA=1 builds in"
-
 
 
 @cache
@@ -40,6 +40,14 @@ def is_host():
 def device_count():
     """Number of CUDA devices; 0 where CUDA cannot be used."""
     return extension().count() if why_not() is None else 0
+
+
+def generators():
+    """The default generators of all devices; none as long as nothing has used a device."""
+    module = sys.modules.get(f"{__name__}._cuda")
+    if module is None or why_not() is not None:
+        return []
+    return [module.default_generator_of(i) for i in range(module.count())]
 
 
 def code_of(device):

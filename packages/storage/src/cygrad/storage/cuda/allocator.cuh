@@ -49,6 +49,7 @@ class Allocator {
     explicit Allocator(int device) : source{device} {}
 
     int alloc(int64_t nbytes, void* stream, void** p) {
+        if (nbytes > INT64_MAX - ROUND) return 2;              /* no memory: rounding it up would wrap around */
         std::lock_guard<std::recursive_mutex> hold(mutex);
         int64_t size = (nbytes + UNIT - 1) / UNIT * UNIT;
         collect();
@@ -75,7 +76,10 @@ class Allocator {
         state.allocated -= b->size;
         for (void* stream : b->others) {
             void* event;
-            if (source.mark(stream, &event) == 0) b->events.push_back(event);
+            if (source.mark(stream, &event) == 0)
+                b->events.push_back(event);
+            else
+                source.wait();
         }
         b->others.clear();
         if (b->events.empty())

@@ -146,7 +146,10 @@ int cyg_rt_stream_end(int device, void* stream) {
     return on.failed ? on.failed : told(cudaStreamDestroy(as_stream(stream)));
 }
 
-int cyg_rt_stream_wait(void* stream, void* event) { return told(cudaStreamWaitEvent(as_stream(stream), as_event(event), 0)); }
+int cyg_rt_stream_wait(int device, void* stream, void* event) {
+    On on(device);
+    return on.failed ? on.failed : told(cudaStreamWaitEvent(as_stream(stream), as_event(event), 0));
+}
 
 int cyg_rt_stream_query(int device, void* stream, int* done) {
     On on(device);
@@ -271,7 +274,7 @@ int cyg_rt_stream_end(int, void* stream) {
     return 0;
 }
 
-int cyg_rt_stream_wait(void*, void*) { return 0; }
+int cyg_rt_stream_wait(int, void*, void*) { return 0; }
 
 int cyg_rt_stream_query(int, void*, int* done) {
     *done = 1;

@@ -50,7 +50,7 @@ int cyg_rt_zero(void* p, int64_t nbytes, void* stream);
 
 int cyg_rt_stream_new(int device, int priority, void** stream);
 int cyg_rt_stream_end(int device, void* stream);
-int cyg_rt_stream_wait(void* stream, void* event);
+int cyg_rt_stream_wait(int device, void* stream, void* event);
 int cyg_rt_stream_query(int device, void* stream, int* done);
 int cyg_rt_stream_synchronize(int device, void* stream);
 void cyg_rt_stream_choose(int device, void* stream);

@@ -33,7 +33,7 @@ cdef extern from "runtime.h":
     int cyg_rt_copy(void* to, const void* f, int64_t nbytes, int direction, int device, int from_device, void* stream) noexcept nogil
     int cyg_rt_zero(void* p, int64_t nbytes, void* stream) noexcept nogil
     int cyg_rt_stream_new(int device, int priority, void** stream) noexcept
-    int cyg_rt_stream_wait(void* stream, void* event) noexcept
+    int cyg_rt_stream_wait(int device, void* stream, void* event) noexcept
     int cyg_rt_stream_query(int device, void* stream, int* done) noexcept
     int cyg_rt_stream_synchronize(int device, void* stream) noexcept nogil
     void cyg_rt_stream_choose(int device, void* stream) noexcept
@@ -66,6 +66,8 @@ cdef int check(int code, str what) except -1:
 
 cdef int enter(int device, void** stream) except -1:
     """Make the device of a Meta current for CUDA; its work goes to `stream`."""
+    if device < 1:
+        raise RuntimeError("an operation of a device was given memory of the CPU: move it with to(device) first")
     return check(cyg_rt_enter(device - 1, stream), "choosing a device")
 
 
@@ -211,6 +213,8 @@ def record_stream(Storage s not None, Stream stream not None):
     """Say that a stream uses memory that was allocated for another one: it is not reused before the stream is done."""
     if s.device == 0:
         raise RuntimeError("record_stream(): the tensor is on the CPU")
+    if stream.device_index != s.device - 1:
+        raise RuntimeError(f"record_stream(): the tensor is on cuda:{s.device - 1}, the stream is one of cuda:{stream.device_index}")
     check(cyg_rt_used_on(s.device - 1, s.ptr, stream.handle), "record_stream()")
 
 
@@ -248,7 +252,7 @@ cdef class Stream:
             check(cyg_rt_stream_new(device, priority, &self.handle), "making a stream")
 
     def __dealloc__(self):
-        if self.owned and idle_streams is not None:
+        if self.owned and self.handle != NULL and idle_streams is not None:
             idle_streams[self.device_index, self.priority].append(<size_t>self.handle)
 
     @property
@@ -272,7 +276,7 @@ cdef class Stream:
     def wait_event(self, Event event not None):
         """Let what it is given from now on wait for an event."""
         if event.handle != NULL:
-            check(cyg_rt_stream_wait(self.handle, event.handle), "Stream.wait_event()")
+            check(cyg_rt_stream_wait(self.device_index, self.handle, event.handle), "Stream.wait_event()")
 
     def __eq__(self, other):
         return (isinstance(other, Stream) and self.handle == (<Stream>other).handle
@@ -358,15 +362,15 @@ cdef class Event:
 # ---- random numbers: a generator of a device is a seed, and how many numbers were taken
 
 cdef list generators = []
-cdef object first_seed = None      # of those that are not there yet
+cdef object first_seed = None      # of those that are not there yet; without it, the one of the CPU's generator
 
 
 cdef Generator generator_on(int device):
     """The default generator of a Meta's device."""
     while len(generators) < device:
         generators.append(Generator(len(generators) + 1))
-        if first_seed is not None:
-            (<Generator>generators[len(generators) - 1]).manual_seed(first_seed)
+        (<Generator>generators[len(generators) - 1]).manual_seed(
+            default_generator().initial_seed() if first_seed is None else first_seed)
     return <Generator>generators[device - 1]
 
 
@@ -378,6 +382,7 @@ def default_generator_of(int device):
 def seed_all(seed):
     """Start the generators of all devices anew."""
     global first_seed
+    Generator(1).manual_seed(seed)             # refuses what is no seed before anything has changed
     first_seed = seed
     for g in generators:
         g.manual_seed(seed)
