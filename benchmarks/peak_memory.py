@@ -1,9 +1,12 @@
-"""Peak memory of operations and training steps beside PyTorch's, where that is installed: ``python benchmarks/peak_memory.py``.
+"""Peak memory of operations and training steps beside PyTorch's, where that is installed.
+
+``python benchmarks/peak_memory.py``
 
 Each operation runs in a process of its own, once to warm up on small tensors and once on large ones. Printed is by how
 much the peak of the resident set grew over what was resident before the call, in MB, with the size of the result. An
-operation that makes no temporary needs its result and little more. Of training, the peak of three steps is printed, by how
-much it grew over what was resident after the import: parameters, states of the optimizer, and what a step needs besides.
+operation that makes no temporary needs its result and little more. Of training, the peak of three steps is printed, by
+how much it grew over what was resident after the import: parameters, states of the optimizer, and what a step needs
+besides.
 ``--training`` measures this alone. Linux only: the peak is reset through /proc.
 """
 
@@ -101,7 +104,8 @@ def print_training():
     for name in MODELS:
         ours, theirs = measured_training("cygrad", name), measured_training("torch", name)
         cells = [f"{peak:.0f} MB" if peak else "not there" for peak in (ours, theirs)]
-        print(f"| {name} | {cells[0]} | {cells[1]} | {ours / theirs if ours and theirs else float('nan'):.2f} |", flush=True)
+        ratio = ours / theirs if ours and theirs else float("nan")
+        print(f"| {name} | {cells[0]} | {cells[1]} | {ratio:.2f} |", flush=True)
 
 
 def measured(library, name):

@@ -49,7 +49,7 @@ def test_sizes_near_the_largest_number_are_out_of_memory(size):
         cygrad.empty(size, dtype=cygrad.uint8, device="cuda")
     small = [cygrad.full((64,), float(i), device="cuda") for i in range(64)]
     assert kept.tolist() == [0, 1, 2, 3, 4] and all(x.tolist() == [i] * 64 for i, x in enumerate(small))
-    del small, x
+    del small
     assert cygrad.cuda.memory_allocated() == before
 
 

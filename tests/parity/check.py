@@ -74,7 +74,7 @@ NOT_ASKED = {
 }
 # Windows that lie in the padding have no largest element: -1 here, in PyTorch 2.13 a place outside of them.
 IN_PADDING = "result value: -1 instead of"
-# A complex 0 to the power of a 0 in a tensor is 1 here, as in NumPy; PyTorch 2.13 gives NaN, and 1 for a number as exponent.
+# A complex 0 to the power of a 0 in a tensor is 1 here, as in NumPy; PyTorch 2.13 gives NaN, but 1 for 0 as a number.
 POWERS, ZERO_TO_ZERO = ("pow", "float_power", "__rpow__"), "result value: (1+0j) instead of (nan+nanj)"
 # Gradients of means of nothing, and of norms of nothing, are 0 here, in PyTorch 2.13 mostly NaN.
 NAN_OF_NOTHING = re.compile(r"gradient of value: -?0\.0 instead of nan")

@@ -151,5 +151,6 @@ def test_workers_on_one_core_stay_there():
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="no affinity masks here")
 def test_workers_that_openmp_binds_are_left_alone():
-    child(WORK + "assert work()\nbound = {int(t): os.sched_getaffinity(int(t)) for t in os.listdir('/proc/self/task')}" + MASKS
+    child(WORK + "assert work()\n"
+          "bound = {int(t): os.sched_getaffinity(int(t)) for t in os.listdir('/proc/self/task')}" + MASKS
           + "assert found == bound, (found, bound)", OMP_PROC_BIND="close")

@@ -114,7 +114,7 @@ def _restore(states):
 
 @contextmanager
 def fork_rng(devices=None, enabled=True, _caller="fork_rng", _devices_kw="devices", device_type="cpu"):
-    """A context in which random numbers are drawn as usual, and after which the default generators are as they were before.
+    """A context in which random numbers are drawn as usual; afterwards the default generators are as they were before.
 
     Parameters
     ----------
