@@ -191,6 +191,13 @@ def cuda_host(session):
 
 
 @nox.session
+def cuda(session):
+    """What only a GPU can show, beside PyTorch on the same card: right numbers, training, times. Needs nvcc and a GPU."""
+    session.install(*PATHS, "torch==2.13.0", env={"CYGRAD_CUDA": "1"})
+    session.run("python", "benchmarks/cuda_check.py", "--no-build", *session.posargs)
+
+
+@nox.session
 def array_api(session):
     """Run the Python array API standard's own tests, from GitHub; `nox -s array_api -- -k sort` runs a part of them."""
     session.install(*PATHS, "numpy", "pytest", "pytest-json-report", "hypothesis", "ndindex")
