@@ -192,7 +192,7 @@ def cuda_host(session):
 
 @nox.session
 def cuda(session):
-    """What only a GPU can show, beside PyTorch on the same card: right numbers, training, times. Needs nvcc and a GPU."""
+    """What only a GPU can show, beside PyTorch on the same card: results, training, times. Needs a GPU and nvcc."""
     session.install(*PATHS, "torch==2.13.0", env={"CYGRAD_CUDA": "1"})
     session.run("python", "benchmarks/cuda_check.py", "--no-build", *session.posargs)
 
