@@ -200,6 +200,8 @@ def outcome(library, name, dtype):
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("name", CALLS)
 def test_the_same_dtypes_as_torch(torch, oracle, name, dtype, low):
+    if (name, dtype, low) == ("LSTM", "bfloat16", "float16") and not oracle.ops.mkldnn._is_mkldnn_bf16_supported():
+        pytest.skip("PyTorch takes another loop on this processor, whose results have another dtype")
     found = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

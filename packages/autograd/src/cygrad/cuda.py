@@ -80,7 +80,14 @@ else:
         def __new__(cls, *args: Any, **kwargs: Any) -> Any:
             _need()
 
+    class _NotBuilt:
+        """Stands for the extension: whatever is asked of it says why it is not there."""
+
+        def __getattr__(self, name: str) -> Any:
+            _need()
+
     _StreamBase = _EventBase = _Missing
+    _cuda = _NotBuilt()
 
 
 def _need() -> None:
