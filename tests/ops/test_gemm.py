@@ -12,7 +12,7 @@ from cygrad.storage.array import Array
 DTYPES = ("uint8", "int32", "int64", "float32", "float64")
 SIZES = [
     (1, 1, 1), (2, 3, 4), (5, 1, 7), (1, 9, 1), (1, 8, 6), (7, 3, 1), (33, 17, 20), (130, 70, 260),
-    (0, 3, 4), (3, 0, 4), (3, 4, 0),
+    (900, 300, 1), (1, 300, 901), (0, 3, 4), (3, 0, 4), (3, 4, 0),
 ]  # fmt: skip
 
 
@@ -84,6 +84,29 @@ def test_beta_0_forgets_what_it_adds():
     assert F.addmm(Array(c), ones, ones, 0, 1).tolist() == [[2, 2], [2, 2]]
 
 
+@pytest.mark.parametrize("size", [(5, 70, 1), (1, 70, 5), (400, 700, 1), (1, 700, 400), (1, 3, 1)])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+def test_a_matrix_by_a_vector(size, dtype):
+    """In every layout and with every factor; what the memory of the result held before does not matter, NaN and Inf do."""
+    n, k, p = size
+    rng = np.random.default_rng(0)
+    a, b, c = (
+        (rng.integers(-9, 9, s) + (1j * rng.integers(-9, 9, s) if "complex" in dtype else 0)).astype(dtype)
+        for s in ((n, k), (k, p), (n, p))
+    )
+    for x in forms(a):
+        for y in forms(b):
+            np.testing.assert_array_equal(np.asarray(F.mm(Array(x), Array(y))), a @ b)
+            np.testing.assert_array_equal(np.asarray(F.addmm(Array(c), Array(x), Array(y), 3, -2)), 3 * c - 2 * (a @ b))
+            lost = Array(np.full((n, p), np.nan, dtype))
+            np.testing.assert_array_equal(np.asarray(F.addmm(lost, Array(x), Array(y), 0, 1)), a @ b)
+    for value in (np.nan, np.inf):      # by 0 too: neither factor is skipped
+        bad = np.zeros_like(a if p == 1 else b)
+        bad[:] = value
+        x, y = (bad, np.zeros_like(b)) if p == 1 else (np.zeros_like(a), bad)
+        assert np.isnan(np.asarray(F.mm(Array(x), Array(y)))).all()
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_vectors(dtype):
     for n in (0, 1, 5, 100, 5000):
@@ -105,7 +128,7 @@ def test_a_float_dot_product_is_added_up_in_double():
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(
-    "size", [(512, 300, 512), (2000, 64, 128), (17, 4096, 2100), (1030, 1030, 33), (129, 700, 130)]
+    "size", [(512, 300, 512), (2000, 64, 128), (17, 4096, 2100), (1030, 1030, 33), (129, 700, 130), (3001, 700, 1), (1, 700, 3001)]
 )
 def test_thread_counts_give_the_same_bits(size, dtype, threads):
     n, k, p = size

@@ -124,33 +124,3 @@ def test_large_operations_release_the_lock():
         done.wait(1e-4)
     worker.join()
     assert len(ticks) > 20
-
-
-MASKS = """
-import os
-def masks():
-    return {int(t): os.sched_getaffinity(int(t)) for t in os.listdir("/proc/self/task")}
-before = os.sched_getaffinity(0)
-for _ in range(50):
-    assert work()
-found = masks()
-assert os.sched_getaffinity(0) == before and len(found) > 1
-"""
-
-
-@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="no affinity masks here")
-def test_workers_keep_to_the_cores_that_the_process_may_use():
-    child(WORK + MASKS + "assert all(mask and mask <= before for mask in found.values()), found")
-
-
-@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="no affinity masks here")
-def test_workers_on_one_core_stay_there():
-    child("import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})" + WORK + MASKS
-          + "assert set(map(frozenset, found.values())) == {frozenset(before)}, found")
-
-
-@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="no affinity masks here")
-def test_workers_that_openmp_binds_are_left_alone():
-    child(WORK + "assert work()\n"
-          "bound = {int(t): os.sched_getaffinity(int(t)) for t in os.listdir('/proc/self/task')}" + MASKS
-          + "assert found == bound, (found, bound)", OMP_PROC_BIND="close")

@@ -17,9 +17,6 @@ cdef extern from *:
     int omp_get_max_threads() noexcept nogil
     bint HAS_OPENMP
 
-cdef extern from "placement.h":
-    void place_team "cyg_place_team"(int team) noexcept nogil
-
 cdef enum:
     CHUNK = 16384      # elements a thread takes at a time; a multiple of 64, so vector bodies and tails never move
     TILE = 1024        # elements of a row that runs along an outer dimension: a few such rows fit the first cache
@@ -35,7 +32,6 @@ cdef int num_threads() noexcept nogil:
     if team == 1 or omp_in_parallel():
         return 1
     teamed = True
-    place_team(team)
     return team
 
 

@@ -15,6 +15,7 @@ cdef enum:
     TILE_WORK = 1 << 23    # multiply-adds of a tile from which it is halved again, as long as that leaves it 256 wide:
                            # tiles of 256 cost 4 % more packing than the whole, tiles of 128 cost 10 % (512^3, one
                            # thread)
+    SPLIT_VECTOR = 1 << 18 # the same where one operand is a vector: then the matrix is read once, which takes about 30 us
     QUIET_WORK = 1 << 18   # below this the GIL is kept
 
 ctypedef void (*Sgemm)(int order, int ta, int tb, int m, int n, int k, float alpha, const float* a, int lda,
@@ -23,6 +24,12 @@ ctypedef void (*Dgemm)(int order, int ta, int tb, int m, int n, int k, double al
                        const double* b, int ldb, double beta, double* c, int ldc) noexcept nogil
 ctypedef void (*Zgemm)(int order, int ta, int tb, int m, int n, int k, const void* alpha, const void* a, int lda,
                        const void* b, int ldb, const void* beta, void* c, int ldc) noexcept nogil
+ctypedef void (*Sgemv)(int order, int ta, int m, int n, float alpha, const float* a, int lda, const float* x, int incx,
+                       float beta, float* y, int incy) noexcept nogil
+ctypedef void (*Dgemv)(int order, int ta, int m, int n, double alpha, const double* a, int lda, const double* x, int incx,
+                       double beta, double* y, int incy) noexcept nogil
+ctypedef void (*Zgemv)(int order, int ta, int m, int n, const void* alpha, const void* a, int lda, const void* x, int incx,
+                       const void* beta, void* y, int incy) noexcept nogil
 ctypedef void (*MatMul)(char* y, const char* a, const char* b, const int64_t* sizes,
                         const int64_t* strides) noexcept nogil
 
@@ -30,12 +37,20 @@ cdef Sgemm sgemm = NULL
 cdef Dgemm dgemm = NULL
 cdef Zgemm cgemm = NULL
 cdef Zgemm zgemm = NULL
+cdef Sgemv sgemv = NULL
+cdef Dgemv dgemv = NULL
+cdef Zgemv cgemv = NULL
+cdef Zgemv zgemv = NULL
 cdef object blas_library = None                # keeps the functions mapped
+
+
+cdef size_t blas_function(str name):
+    return <size_t> ctypes.cast(getattr(blas_library, "scipy_cblas_" + name), ctypes.c_void_p).value
 
 
 cdef int bind_blas() except -1:
     """Take the addresses of the BLAS functions; a dynamic load works in wheels and in editable installs alike."""
-    global sgemm, dgemm, cgemm, zgemm, blas_library
+    global sgemm, dgemm, cgemm, zgemm, sgemv, dgemv, cgemv, zgemv, blas_library
     before = os.environ.get("OPENBLAS_NUM_THREADS")
     try:
         # The wheel's own __init__ is not run: it takes longer to import than all of cygrad.
@@ -55,10 +70,10 @@ cdef int bind_blas() except -1:
         else:
             os.environ["OPENBLAS_NUM_THREADS"] = before
     blas_library.scipy_openblas_set_num_threads(1)
-    sgemm = <Sgemm> <size_t> ctypes.cast(blas_library.scipy_cblas_sgemm, ctypes.c_void_p).value
-    dgemm = <Dgemm> <size_t> ctypes.cast(blas_library.scipy_cblas_dgemm, ctypes.c_void_p).value
-    cgemm = <Zgemm> <size_t> ctypes.cast(blas_library.scipy_cblas_cgemm, ctypes.c_void_p).value
-    zgemm = <Zgemm> <size_t> ctypes.cast(blas_library.scipy_cblas_zgemm, ctypes.c_void_p).value
+    sgemm, dgemm = <Sgemm> blas_function("sgemm"), <Dgemm> blas_function("dgemm")
+    cgemm, zgemm = <Zgemm> blas_function("cgemm"), <Zgemm> blas_function("zgemm")
+    sgemv, dgemv = <Sgemv> blas_function("sgemv"), <Dgemv> blas_function("dgemv")
+    cgemv, zgemv = <Zgemv> blas_function("cgemv"), <Zgemv> blas_function("zgemv")
     return 0
 
 
@@ -129,6 +144,30 @@ cdef Storage take_matrix(Matrix* x, Meta* m):
 
 # ---- execution
 
+cdef void multiply_vector(const Product* g, const Matrix* m, int turned, int rows, int columns, const char* a, const char* x,
+                          int step, char* y) noexcept nogil:
+    """y = beta * y + alpha * a x, for `rows` numbers of y: BLAS packs the matrix of a product, but reads that of this once.
+
+    `turned` says that the stored matrix has `columns` rows.
+    """
+    cdef int trans = TRANSPOSED if turned else PLAIN
+    cdef int down = columns if turned else rows, right = rows if turned else columns
+    cdef float single[4]
+    cdef double wide[4]
+    if g.dtype == FLOAT32:
+        sgemv(ROW_MAJOR, trans, down, right, <float> g.alpha, <const float*> a, m.ld, <const float*> x, step, <float> g.beta,
+              <float*> y, 1)
+    elif g.dtype == COMPLEX64:
+        single[0], single[1], single[2], single[3] = <float> g.alpha, 0, <float> g.beta, 0
+        cgemv(ROW_MAJOR, trans, down, right, single, a, m.ld, x, step, &single[2], y, 1)
+    elif g.dtype == COMPLEX128:
+        wide[0], wide[1], wide[2], wide[3] = g.alpha, 0, g.beta, 0
+        zgemv(ROW_MAJOR, trans, down, right, wide, a, m.ld, x, step, &wide[2], y, 1)
+    else:
+        dgemv(ROW_MAJOR, trans, down, right, g.alpha, <const double*> a, m.ld, <const double*> x, step, g.beta, <double*> y,
+              1)
+
+
 cdef void multiply_tile(const Product* g, int64_t tile) noexcept nogil:
     cdef int64_t column = tile % g.wide * g.columns
     cdef int64_t row = tile // g.wide % g.high * g.rows
@@ -140,7 +179,11 @@ cdef void multiply_tile(const Product* g, int64_t tile) noexcept nogil:
     cdef const char* a = g.a.meta.data + batch * g.a.batch + row * size * (g.a.ld if g.a.trans == PLAIN else 1)
     cdef const char* b = g.b.meta.data + batch * g.b.batch + column * size * (1 if g.b.trans == PLAIN else g.b.ld)
     cdef char* y = g.y + batch * g.y_batch + (row * g.p + column) * size
-    if g.dtype == FLOAT32:
+    if g.p == 1:
+        multiply_vector(g, &g.a, g.a.trans == TRANSPOSED, rows, <int> g.k, a, b, g.b.ld if g.b.trans == PLAIN else 1, y)
+    elif g.n == 1:
+        multiply_vector(g, &g.b, g.b.trans == PLAIN, columns, <int> g.k, b, a, 1 if g.a.trans == PLAIN else g.a.ld, y)
+    elif g.dtype == FLOAT32:
         sgemm(ROW_MAJOR, g.a.trans, g.b.trans, rows, columns, <int> g.k, <float> g.alpha, <const float*> a, g.a.ld,
               <const float*> b, g.b.ld, <float> g.beta, <float*> y, <int> g.p)
     elif g.dtype == COMPLEX64:
@@ -165,8 +208,9 @@ cdef void halve_tile(Product* g) noexcept nogil:
 
 
 cdef void choose_tiles(Product* g) noexcept nogil:
+    cdef int64_t split = SPLIT_VECTOR if g.p == 1 or g.n == 1 else SPLIT_WORK
     g.rows, g.columns = g.n, g.p
-    if g.rows * g.columns * g.k > SPLIT_WORK and max(g.rows, g.columns) >= 128:
+    if g.rows * g.columns * g.k > split and max(g.rows, g.columns) >= 128:
         halve_tile(g)
     while g.rows * g.columns * g.k > TILE_WORK and max(g.rows, g.columns) >= 512:
         halve_tile(g)
@@ -185,7 +229,7 @@ cdef void multiply(Product* g) noexcept:
             multiply_tile(g, i)
         return
     with nogil:
-        threads = num_threads() if tiles > 1 and work >= SPLIT_WORK else 1
+        threads = num_threads() if tiles > 1 and work >= (SPLIT_VECTOR if g.p == 1 or g.n == 1 else SPLIT_WORK) else 1
         if threads == 1:
             for i in range(tiles):
                 multiply_tile(g, i)
