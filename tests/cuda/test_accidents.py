@@ -8,18 +8,9 @@ import threading
 import pytest
 
 import cygrad
-from cygrad.storage import cuda as devices
 from cygrad.utils.checkpoint import checkpoint
 
-if not devices.is_host():
-    pytest.skip("cygrad-storage was not built with CYGRAD_CUDA=host", allow_module_level=True)
-
-
-@pytest.fixture(autouse=True)
-def two_devices(monkeypatch):
-    monkeypatch.setenv("CYGRAD_CUDA_HOST", "2")
-    yield
-    devices.extension().choose(0)
+pytestmark = pytest.mark.usefixtures("two_devices")
 
 
 def test_a_seed_from_before_the_first_use_of_a_device_counts():

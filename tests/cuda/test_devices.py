@@ -13,16 +13,7 @@ import cygrad
 import cygrad.multiprocessing
 from cygrad.storage import cuda as devices
 
-if not devices.is_host():
-    pytest.skip("cygrad-storage was not built with CYGRAD_CUDA=host", allow_module_level=True)
-
-
-@pytest.fixture(autouse=True)
-def two_devices(monkeypatch):
-    """There are devices during these tests only."""
-    monkeypatch.setenv("CYGRAD_CUDA_HOST", "2")
-    yield
-    devices.extension().choose(0)
+pytestmark = pytest.mark.usefixtures("two_devices")
 
 
 def test_there_are_devices_when_asked_for(monkeypatch):
@@ -202,7 +193,9 @@ def test_streams_and_events():
     begin, end = cygrad.cuda.Event(enable_timing=True), cygrad.cuda.Event(enable_timing=True)
     begin.record()
     (a * 2).sum()
-    end.record(s)
+    end.record()
+    with pytest.raises(RuntimeError, match="elapsed_time"):
+        begin.elapsed_time(end)                                 # before anything has waited for them
     end.synchronize()
     assert begin.query() and begin.elapsed_time(end) >= 0 and a.tolist() == [2, 2, 2]
     with pytest.raises(ValueError, match="enable_timing"):

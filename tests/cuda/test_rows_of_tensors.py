@@ -6,24 +6,16 @@ from pathlib import Path
 import pytest
 
 import cygrad
-from cygrad.storage import cuda as devices
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "ops"))
 
 from row_samples import PUBLIC, call, columns, results
 
-if not devices.is_host():
-    pytest.skip("cygrad-storage was not built with CYGRAD_CUDA=host", allow_module_level=True)
+pytestmark = pytest.mark.usefixtures("two_devices")
 
 # What no device has yet, by the operation that the error names; everything else has to be there.
 LACKING = ("searchsorted", "sort_rows", "kthvalue", "masked_scatter_into", "repeat_positions", "recurrent",
            "add_in_order", "multinomial", "drawn_by", "reduce='mean'", "LAPACK")  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def one_device(monkeypatch):
-    """There is a device during these tests only."""
-    monkeypatch.setenv("CYGRAD_CUDA_HOST", "1")
 
 
 def arguments(row, change=lambda x: x):

@@ -5,16 +5,8 @@ import pytest
 import cygrad
 from cygrad import nn, optim
 from cygrad.nn import functional as F
-from cygrad.storage import cuda as devices
 
-if not devices.is_host():
-    pytest.skip("cygrad-storage was not built with CYGRAD_CUDA=host", allow_module_level=True)
-
-
-@pytest.fixture(autouse=True)
-def one_device(monkeypatch):
-    """There is a device during these tests only."""
-    monkeypatch.setenv("CYGRAD_CUDA_HOST", "1")
+pytestmark = pytest.mark.usefixtures("two_devices")
 
 
 class Attending(nn.Module):

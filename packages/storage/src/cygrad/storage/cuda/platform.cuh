@@ -7,19 +7,23 @@
 #else
 #include <sys/mman.h>
 
-#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
+#include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <set>
 
 #include "runtime.h"
 
 typedef int cudaError_t;
-typedef struct cyg_host_stream* cudaStream_t;
-typedef struct cyg_host_event { std::chrono::steady_clock::time_point at; bool recorded = false; }* cudaEvent_t;
-enum { cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2, cudaErrorNotReady = 600 };
+enum {
+    cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2, cudaErrorInvalidConfiguration = 9,
+    cudaErrorInvalidResourceHandle = 400, cudaErrorNotReady = 600
+};
 
 namespace host {
 
@@ -36,7 +40,6 @@ struct Arena {
 inline Arena arenas[MOST_DEVICES];
 inline std::recursive_mutex mutex;
 inline int depth = 0;
-inline std::atomic<size_t> pinned_count{0};
 
 inline int devices() {
     const char* wanted = std::getenv("CYGRAD_CUDA_HOST");
@@ -113,6 +116,74 @@ inline cudaError_t give_back(int device, void* p) {
     }
     a.holes[at] = n;
     return cudaSuccess;
+}
+
+/* A stream: work in order, which is put off until something waits for it. What uses memory too early, too late or
+   without saying so on which stream then finds wrong numbers, as it would on a device at times. */
+struct Stream {
+    int device;
+    std::deque<std::function<void()>> work;
+    uint64_t given = 0, done = 0;
+
+    explicit Stream(int of) : device(of) {}
+
+    void give(std::function<void()> f) {
+        work.push_back(std::move(f));
+        given++;
+        while (work.size() > MOST_WAITING) run_one();
+    }
+    void run_one() {
+        std::function<void()> f = std::move(work.front());
+        work.pop_front();
+        enter();
+        f();
+        leave();
+        done++;
+    }
+    void run_until(uint64_t ticket) {
+        while (done < ticket && !work.empty()) run_one();
+    }
+
+    static constexpr size_t MOST_WAITING = 1024;      /* as many launches wait on a device before the next one has to */
+};
+
+/* A place in a stream. An event that is recorded again points to another one: who waits for the first still does. */
+struct Mark {
+    Stream* stream;
+    uint64_t ticket;
+    std::chrono::steady_clock::time_point at;
+    bool passed() const { return stream->done >= ticket; }
+};
+struct Event { std::shared_ptr<Mark> mark; };
+
+inline std::set<Stream*> made;
+inline std::unique_ptr<Stream> first[MOST_DEVICES];
+
+/* NULL is the default stream of a device; nullptr is returned for what is no stream. */
+inline Stream* stream_of(int device, void* s) {
+    if (!s) {
+        if (!first[device]) first[device] = std::make_unique<Stream>(device);
+        return first[device].get();
+    }
+    Stream* known = static_cast<Stream*>(s);
+    return made.count(known) ? known : nullptr;
+}
+
+inline void finish(int device) {
+    std::lock_guard<std::recursive_mutex> hold(mutex);
+    if (first[device]) first[device]->run_until(first[device]->given);
+    for (Stream* s : made)
+        if (s->device == device) s->run_until(s->given);
+}
+
+inline std::map<const char*, int64_t> pinned_blocks;
+
+inline bool is_pinned(const void* p) {
+    std::lock_guard<std::recursive_mutex> hold(mutex);
+    auto after = pinned_blocks.upper_bound(static_cast<const char*>(p));
+    if (after == pinned_blocks.begin()) return false;
+    --after;
+    return static_cast<const char*>(p) < after->first + after->second;
 }
 
 }  // namespace host

@@ -13,13 +13,20 @@ constexpr int MOST = 64;                     /* devices that are told apart */
 
 struct Chosen {
     int device = 0;                          /* by the user */
-    int current = -1;                        /* for CUDA, so that it is told only when it changes */
     void* streams[MOST] = {};
 };
 
 thread_local Chosen chosen;
+#ifdef CYG_HOST
+thread_local int current = 0;
+#endif
 std::unique_ptr<cyg::Allocator> allocators[MOST];
 std::mutex making;
+
+cyg::Allocator* made(int device) {
+    std::lock_guard<std::mutex> hold(making);
+    return allocators[device].get();
+}
 
 cyg::Allocator& allocator(int device) {
     std::lock_guard<std::mutex> hold(making);
@@ -27,17 +34,19 @@ cyg::Allocator& allocator(int device) {
     return *allocators[device];
 }
 
+/* The device that CUDA takes for this thread's work. Other libraries change it too, so it is asked for, not remembered. */
 int set_current(int device) {
-    if (chosen.current == device) return 0;
-#ifndef CYG_HOST
-    cudaError_t failed = cudaSetDevice(device);
-    if (failed) return failed;
-#endif
-    chosen.current = device;
+#ifdef CYG_HOST
+    current = device;
     return 0;
+#else
+    int now = -1;
+    cudaError_t failed = cudaGetDevice(&now);
+    return failed || now == device ? failed : cudaSetDevice(device);
+#endif
 }
 
-/* A device made current for one call; what was current comes back when it is needed. */
+/* A device made current for one call of CUDA. */
 struct On {
     int failed;
     explicit On(int device) : failed(set_current(device)) {}
@@ -70,7 +79,6 @@ int cyg::Source::give_back(void* p) const {
     return on.failed ? on.failed : told(cudaFree(p));
 }
 
-int cyg::Source::mark(void* stream, void** event) const { return cyg_rt_event_new(device, 0, event) || cyg_rt_event_record(device, *event, stream); }
 bool cyg::Source::passed(void* event) const { return told(cudaEventQuery(as_event(event))) != cudaErrorNotReady; }
 void cyg::Source::forget(void* event) const { cudaEventDestroy(as_event(event)); }
 
@@ -133,17 +141,10 @@ int cyg_rt_copy(void* to, const void* from, int64_t nbytes, int direction, int d
     return told(cudaMemcpyAsync(to, from, nbytes, static_cast<cudaMemcpyKind>(direction), as_stream(stream)));
 }
 
-int cyg_rt_zero(void* p, int64_t nbytes, void* stream) { return told(cudaMemsetAsync(p, 0, nbytes, as_stream(stream))); }
-
 int cyg_rt_stream_new(int device, int priority, void** stream) {
     On on(device);
     if (on.failed) return on.failed;
     return told(cudaStreamCreateWithPriority(reinterpret_cast<cudaStream_t*>(stream), cudaStreamNonBlocking, priority));
-}
-
-int cyg_rt_stream_end(int device, void* stream) {
-    On on(device);
-    return on.failed ? on.failed : told(cudaStreamDestroy(as_stream(stream)));
 }
 
 int cyg_rt_stream_wait(int device, void* stream, void* event) {
@@ -187,19 +188,42 @@ int cyg_rt_event_elapsed(void* begin, void* end, float* ms) { return told(cudaEv
 
 }  // extern "C"
 
-#else  /* the processor as a device: all work is done when its call returns, whatever the stream */
+#else  /* the processor as a device: see platform.cuh */
 
 int cyg::Source::take(void** p, int64_t nbytes) const { return host::take(device, p, nbytes); }
-int cyg::Source::give_back(void* p) const { return host::give_back(device, p); }
-int cyg::Source::mark(void*, void** event) const { return cyg_rt_event_new(device, 0, event); }
-bool cyg::Source::passed(void*) const { return true; }
+
+int cyg::Source::give_back(void* p) const {
+    host::finish(device);
+    return host::give_back(device, p);
+}
+
+bool cyg::Source::passed(void* event) const { return static_cast<host::Event*>(event)->mark->passed(); }
 void cyg::Source::forget(void* event) const { cyg_rt_event_end(event); }
-void cyg::Source::wait() const {}
+void cyg::Source::wait() const { host::finish(device); }
+
+typedef std::lock_guard<std::recursive_mutex> Hold;
+
+static int give(int device, void* stream, std::function<void()> work) {
+    Hold hold(host::mutex);
+    host::Stream* s = host::stream_of(device, stream);
+    if (!s) return cudaErrorInvalidResourceHandle;
+    s->give(std::move(work));
+    return 0;
+}
+
+int cyg_host_give(void* stream, std::function<void()> work) { return give(current, stream, std::move(work)); }
+
+int cyg_host_now(void* stream, const std::function<int()>& call) {
+    Hold hold(host::mutex);
+    int failed = cyg_rt_stream_synchronize(current, stream);
+    if (failed) return failed;
+    host::enter();
+    int code = call();
+    host::leave();
+    return code;
+}
 
 extern "C" {
-
-void cyg_host_enter(void) { host::enter(); }
-void cyg_host_leave(void) { host::leave(); }
 
 int cyg_rt_count(int* n) {
     *n = host::devices();
@@ -207,7 +231,13 @@ int cyg_rt_count(int* n) {
 }
 
 const char* cyg_rt_message(int code) {
-    return code == cudaErrorMemoryAllocation ? "out of memory" : code == cudaErrorInvalidValue ? "invalid argument" : "an error";
+    switch (code) {
+        case cudaErrorMemoryAllocation: return "out of memory";
+        case cudaErrorInvalidValue: return "invalid argument";
+        case cudaErrorInvalidConfiguration: return "invalid configuration argument";
+        case cudaErrorInvalidResourceHandle: return "invalid resource handle";
+    }
+    return "an error";
 }
 
 int cyg_rt_properties(int, cyg_properties* p) {
@@ -218,7 +248,10 @@ int cyg_rt_properties(int, cyg_properties* p) {
     return 0;
 }
 
-int cyg_rt_synchronize(int) { return 0; }
+int cyg_rt_synchronize(int device) {
+    host::finish(device);
+    return 0;
+}
 
 int cyg_rt_free_bytes(int device, int64_t* free_bytes, int64_t* total) {
     *total = host::ARENA;
@@ -226,89 +259,104 @@ int cyg_rt_free_bytes(int device, int64_t* free_bytes, int64_t* total) {
     return 0;
 }
 
-static std::map<const char*, int64_t> pinned_blocks;
-
 int cyg_rt_pinned(int64_t nbytes, void** p) {
-    std::lock_guard<std::recursive_mutex> hold(host::mutex);
+    Hold hold(host::mutex);
     if (posix_memalign(p, 4096, nbytes)) return cudaErrorMemoryAllocation;
-    pinned_blocks[static_cast<char*>(*p)] = nbytes;
+    host::pinned_blocks[static_cast<char*>(*p)] = nbytes;
     return 0;
 }
 
 int cyg_rt_unpin(void* p) {
-    std::lock_guard<std::recursive_mutex> hold(host::mutex);
-    pinned_blocks.erase(static_cast<char*>(p));
+    Hold hold(host::mutex);
+    host::pinned_blocks.erase(static_cast<char*>(p));
     std::free(p);
     return 0;
 }
 
-int cyg_rt_is_pinned(const void* p) {
-    std::lock_guard<std::recursive_mutex> hold(host::mutex);
-    auto after = pinned_blocks.upper_bound(static_cast<const char*>(p));
-    if (after == pinned_blocks.begin()) return 0;
-    --after;
-    return static_cast<const char*>(p) < after->first + after->second;
+int cyg_rt_is_pinned(const void* p) { return host::is_pinned(p); }
+
+/* Pageable memory is read before the call returns, and written before it does, as CUDA has it. */
+int cyg_rt_copy(void* to, const void* from, int64_t nbytes, int direction, int device, int, void* stream) {
+    if (direction == CYG_TO_DEVICE && !host::is_pinned(from)) {
+        auto bytes = std::make_shared<std::vector<char>>(static_cast<const char*>(from), static_cast<const char*>(from) + nbytes);
+        return give(device, stream, [=] { std::memcpy(to, bytes->data(), nbytes); });
+    }
+    int failed = give(device, stream, [=] { std::memmove(to, from, nbytes); });
+    if (failed || direction != CYG_TO_HOST || host::is_pinned(to)) return failed;
+    return cyg_rt_stream_synchronize(device, stream);
 }
 
-int cyg_rt_copy(void* to, const void* from, int64_t nbytes, int, int, int, void*) {
-    host::enter();
-    std::memmove(to, from, nbytes);
-    host::leave();
+int cyg_rt_stream_new(int device, int, void** stream) {
+    Hold hold(host::mutex);
+    host::Stream* s = new host::Stream(device);
+    host::made.insert(s);
+    *stream = s;
     return 0;
 }
 
-int cyg_rt_zero(void* p, int64_t nbytes, void*) {
-    host::enter();
-    std::memset(p, 0, nbytes);
-    host::leave();
+int cyg_rt_stream_wait(int device, void* stream, void* event) {
+    std::shared_ptr<host::Mark> mark = static_cast<host::Event*>(event)->mark;
+    return mark ? give(device, stream, [mark] { mark->stream->run_until(mark->ticket); }) : 0;
+}
+
+/* What only asks lets one piece of work be done, so that asking again and again comes to an end. */
+int cyg_rt_stream_query(int device, void* stream, int* done) {
+    Hold hold(host::mutex);
+    host::Stream* s = host::stream_of(device, stream);
+    if (!s) return cudaErrorInvalidResourceHandle;
+    *done = s->work.empty();
+    if (!*done) s->run_one();
     return 0;
 }
 
-int cyg_rt_stream_new(int, int, void** stream) {
-    *stream = std::malloc(1);
-    return *stream ? 0 : cudaErrorMemoryAllocation;
-}
-
-int cyg_rt_stream_end(int, void* stream) {
-    std::free(stream);
+int cyg_rt_stream_synchronize(int device, void* stream) {
+    Hold hold(host::mutex);
+    host::Stream* s = host::stream_of(device, stream);
+    if (!s) return cudaErrorInvalidResourceHandle;
+    s->run_until(s->given);
     return 0;
 }
-
-int cyg_rt_stream_wait(int, void*, void*) { return 0; }
-
-int cyg_rt_stream_query(int, void*, int* done) {
-    *done = 1;
-    return 0;
-}
-
-int cyg_rt_stream_synchronize(int, void*) { return 0; }
 
 int cyg_rt_event_new(int, int, void** event) {
-    *event = new cyg_host_event;
+    *event = new host::Event;
     return 0;
 }
 
 int cyg_rt_event_end(void* event) {
-    delete static_cast<cudaEvent_t>(event);
+    delete static_cast<host::Event*>(event);
     return 0;
 }
 
-int cyg_rt_event_record(int, void* event, void*) {
-    static_cast<cudaEvent_t>(event)->at = std::chrono::steady_clock::now();
-    static_cast<cudaEvent_t>(event)->recorded = true;
+int cyg_rt_event_record(int device, void* event, void* stream) {
+    Hold hold(host::mutex);
+    host::Stream* s = host::stream_of(device, stream);
+    if (!s) return cudaErrorInvalidResourceHandle;
+    auto mark = std::make_shared<host::Mark>(host::Mark{s, s->given + 1, {}});
+    static_cast<host::Event*>(event)->mark = mark;
+    s->give([mark] { mark->at = std::chrono::steady_clock::now(); });
     return 0;
 }
 
-int cyg_rt_event_query(void*, int* done) {
-    *done = 1;
+int cyg_rt_event_query(void* event, int* done) {
+    Hold hold(host::mutex);
+    std::shared_ptr<host::Mark> mark = static_cast<host::Event*>(event)->mark;
+    *done = !mark || mark->passed();
+    if (!*done) mark->stream->run_one();
     return 0;
 }
 
-int cyg_rt_event_synchronize(void*) { return 0; }
+int cyg_rt_event_synchronize(void* event) {
+    Hold hold(host::mutex);
+    std::shared_ptr<host::Mark> mark = static_cast<host::Event*>(event)->mark;
+    if (mark) mark->stream->run_until(mark->ticket);
+    return 0;
+}
 
 int cyg_rt_event_elapsed(void* begin, void* end, float* ms) {
-    cudaEvent_t a = static_cast<cudaEvent_t>(begin), b = static_cast<cudaEvent_t>(end);
-    if (!a->recorded || !b->recorded) return cudaErrorInvalidValue;
+    Hold hold(host::mutex);
+    std::shared_ptr<host::Mark> a = static_cast<host::Event*>(begin)->mark, b = static_cast<host::Event*>(end)->mark;
+    if (!a || !b) return cudaErrorInvalidValue;
+    if (!a->passed() || !b->passed()) return cudaErrorNotReady;
     *ms = std::chrono::duration<float, std::milli>(b->at - a->at).count();
     return 0;
 }
@@ -316,6 +364,14 @@ int cyg_rt_event_elapsed(void* begin, void* end, float* ms) {
 }  // extern "C"
 
 #endif
+
+int cyg::Source::mark(void* stream, void** event) const {
+    int failed = cyg_rt_event_new(device, 0, event);
+    if (failed) return failed;
+    failed = cyg_rt_event_record(device, *event, stream);
+    if (failed) cyg_rt_event_end(*event);
+    return failed;
+}
 
 extern "C" {
 
@@ -337,11 +393,11 @@ int cyg_rt_used_on(int device, void* p, void* stream) {
 
 int cyg_rt_empty_cache(void) {
     int failed = 0;
-    for (int device = 0; device < MOST; device++)
-        if (allocators[device]) {
-            int code = allocators[device]->empty();
-            failed = failed ? failed : code;
-        }
+    for (int device = 0; device < MOST; device++) {
+        cyg::Allocator* of = made(device);
+        int code = of ? of->empty() : 0;
+        failed = failed ? failed : code;
+    }
     return failed;
 }
 

@@ -46,10 +46,8 @@ int cyg_rt_unpin(void* p);
 int cyg_rt_is_pinned(const void* p);
 
 int cyg_rt_copy(void* to, const void* from, int64_t nbytes, int direction, int device, int from_device, void* stream);
-int cyg_rt_zero(void* p, int64_t nbytes, void* stream);
 
 int cyg_rt_stream_new(int device, int priority, void** stream);
-int cyg_rt_stream_end(int device, void* stream);
 int cyg_rt_stream_wait(int device, void* stream, void* event);
 int cyg_rt_stream_query(int device, void* stream, int* done);
 int cyg_rt_stream_synchronize(int device, void* stream);
@@ -62,12 +60,6 @@ int cyg_rt_event_record(int device, void* event, void* stream);
 int cyg_rt_event_query(void* event, int* done);
 int cyg_rt_event_synchronize(void* event);
 int cyg_rt_event_elapsed(void* begin, void* end, float* milliseconds);
-
-#ifdef CYG_HOST
-/* Device memory can be touched only between these two; they nest. */
-void cyg_host_enter(void);
-void cyg_host_leave(void);
-#endif
 
 #ifdef __cplusplus
 }

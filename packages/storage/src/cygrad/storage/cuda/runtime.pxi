@@ -31,7 +31,6 @@ cdef extern from "runtime.h":
     int cyg_rt_unpin(void* p) noexcept nogil
     int cyg_rt_is_pinned(const void* p) noexcept
     int cyg_rt_copy(void* to, const void* f, int64_t nbytes, int direction, int device, int from_device, void* stream) noexcept nogil
-    int cyg_rt_zero(void* p, int64_t nbytes, void* stream) noexcept nogil
     int cyg_rt_stream_new(int device, int priority, void** stream) noexcept
     int cyg_rt_stream_wait(int device, void* stream, void* event) noexcept
     int cyg_rt_stream_query(int device, void* stream, int* done) noexcept

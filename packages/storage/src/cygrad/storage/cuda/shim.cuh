@@ -18,6 +18,10 @@
 
 #include "kernels.h"
 
+#ifdef CYG_HOST
+#include <functional>
+#endif
+
 struct Grid {
     int64_t block, blocks;
 };
@@ -40,17 +44,18 @@ struct Grid {
 #define CYG_UNROLL_2
 #define CYG_UNROLL_4
 
-extern "C" {                             // runtime.h; before and after each launch, where a runtime is linked in
-__attribute__((weak)) void cyg_host_enter(void);
-__attribute__((weak)) void cyg_host_leave(void);
-}
+// Of the run time, where one is linked in: work for a stream, and what a library does in the place of work.
+__attribute__((weak)) int cyg_host_give(void* stream, std::function<void()> work);
+__attribute__((weak)) int cyg_host_now(void* stream, const std::function<int()>& call);
 
 template <class K> static int cyg_launch(const K& k, int64_t blocks, void* stream) {
-    (void)stream;
     if (blocks <= 0) return 0;
-    if (cyg_host_enter) cyg_host_enter();
-    for (int64_t b = 0; b < blocks; b++) k(Grid{b, blocks});
-    if (cyg_host_leave) cyg_host_leave();
+    if (blocks > INT32_MAX) return 9;        // cudaErrorInvalidConfiguration
+    auto work = [k, blocks] {
+        for (int64_t b = 0; b < blocks; b++) k(Grid{b, blocks});
+    };
+    if (cyg_host_give) return cyg_host_give(stream, work);
+    work();
     return 0;
 }
 
