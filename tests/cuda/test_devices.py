@@ -11,7 +11,6 @@ import pytest
 
 import cygrad
 import cygrad.multiprocessing
-from cygrad.storage import cuda as devices
 
 pytestmark = pytest.mark.usefixtures("two_devices")
 

@@ -1,4 +1,4 @@
-"""The order of work on streams. The imitated device puts work off until something waits for it, so that mistakes show."""
+"""The order of work on streams. Imitated devices put work off until something waits for it, so that mistakes show."""
 
 import pytest
 
