@@ -235,7 +235,7 @@ cdef Tensor as_single(object v, Tensor beside, int op, str name, str arg):
             t = scalar_tensor(v, beside.m.dtype)
             t.flags &= ~WRAPPED
             return t
-        return full((), v, dtype=dtype_object(beside.m.dtype))
+        return full((), v, dtype=dtype_object(beside.m.dtype), device=device_object(0))
     t = <Tensor>v
     if t.m.ndim:
         raise RuntimeError(f"{name}(): argument '{arg}' must be a number or a 0-dimensional tensor, but has "

@@ -374,7 +374,7 @@ cdef list index_over(Tensor x, list tensors, Batch over, Place* where):
         return [None] * k + tensors
     where.kept = k
     for i in range(k):
-        at = arange(size_in(over, i))
+        at = arange(size_in(over, i), device=device_object(x.m.device))
         found.append(at.reshape([-1 if j == i else 1 for j in range(k)] + [1] * nd))
     return found + [None if t is None else front(<Tensor>t, over, nd) if (<Tensor>t).flags & BATCHED else t for t in tensors]
 

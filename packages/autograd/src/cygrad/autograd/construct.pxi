@@ -301,7 +301,7 @@ def as_tensor(data=REQUIRED, dtype=None, device=None):
     else:
         return tensor(data, dtype=dtype, device=device)
     y = y if code < 0 or code == y.m.dtype else op_cast(y, code)
-    return y if device is None else op_to_device(y, device_code(device))
+    return y if device is None and y is data else op_to_device(y, device_code(device))
 
 
 def from_numpy(ndarray=REQUIRED):

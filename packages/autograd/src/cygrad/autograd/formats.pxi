@@ -341,7 +341,7 @@ cdef Tensor put_over(Tensor x, object source, object storage_offset, object size
         y = whole
         if size is not None:
             if stride is None:
-                stride = empty(size, dtype=dtype_object(BOOL)).stride()
+                stride = empty(size, dtype=dtype_object(BOOL), device=device_object(0)).stride()
             y = as_strided(whole, size, stride, storage_offset)
     origin = x.mem.origin
     move_to(x, y, x.mem.version + 1)

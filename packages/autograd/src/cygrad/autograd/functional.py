@@ -342,7 +342,7 @@ def _rows(number, y, inputs, create_graph, strict):
     """The Jacobian of one output by each input."""
     rows = [[] for _ in inputs]
     for k in range(y.numel()):
-        weight = _core.zeros(y.shape, dtype=y.dtype)
+        weight = y.new_zeros(y.shape)
         weight.view(-1)[k] = 1
         for i, g in enumerate(_grad([y], inputs, [weight], create_graph)):
             if strict and g is None:
@@ -354,7 +354,7 @@ def _rows(number, y, inputs, create_graph, strict):
                 _refuse_unrecorded(i)
             rows[i].append(zeros_like(inputs[i]) if g is None else g)
     return [
-        _core.stack(r).reshape((*y.shape, *x.shape)) if r else _core.zeros((*y.shape, *x.shape), dtype=x.dtype)
+        _core.stack(r).reshape((*y.shape, *x.shape)) if r else x.new_zeros((*y.shape, *x.shape))
         for r, x in zip(rows, inputs, strict=True)
     ]
 

@@ -13,7 +13,7 @@ cdef Tensor index_tensor(object k):
     elif isinstance(k, np_type("ndarray")):
         if k.dtype.kind not in "biufc":
             raise TypeError(f"an index is of integers or bools, not an array of {k.dtype.type.__name__}")
-        t = tensor(k if k.dtype.kind == "b" or k.dtype == "uint8" else k.astype("int64"))
+        t = tensor(k if k.dtype.kind == "b" or k.dtype == "uint8" else k.astype("int64"), device=device_object(0))
     else:
         t = from_sequence(k, -1 if len(k) else INT64)
         if t.m.dtype != BOOL and t.m.dtype != UINT8:
@@ -27,6 +27,16 @@ cdef Tensor index_tensor(object k):
         return t
     raise IndexError(f"tensors used as indices must be long, int, byte or bool tensors, got {dtype_object(t.m.dtype)} "
                      f"of shape {list(shape_tuple(&t.m))}")
+
+
+cdef Tensor index_beside(Tensor t, Tensor x):
+    """An index tensor where the tensor is that it indexes: those of the CPU are brought there."""
+    if t.m.device == x.m.device:
+        return t
+    if t.m.device:
+        raise RuntimeError(f"indices should be either on cpu or on the same device as the indexed tensor ({device_object(x.m.device)}), got one "
+                           f"on {device_object(t.m.device)}")
+    return op_to_device(t, x.m.device)
 
 
 cdef list read_key(object key):
@@ -75,7 +85,9 @@ cdef Tensor basic_index(Tensor x, object key, list tensors):
             if (<Tensor>k).m.ndim == 0 and (<Tensor>k).m.dtype != BOOL and not (<Tensor>k).flags & BATCHED:
                 x = select_checked(x, dim, ops.item(&(<Tensor>k).m), dropped)
                 dropped += 1
-            elif (<Tensor>k).m.dtype == BOOL:
+                continue
+            k = index_beside(<Tensor>k, x)
+            if (<Tensor>k).m.dtype == BOOL:
                 if len(entries) == 1 and (<Tensor>k).m.ndim and meta_same_shape(&(<Tensor>k).m, &x.m):
                     tensors.append(k)          # one pass over both, without positions in between
                 else:
@@ -96,7 +108,7 @@ cdef Tensor basic_index(Tensor x, object key, list tensors):
                 dim += missing
                 seen_ellipsis = True
         elif PyBool_Check(k):
-            x = place_mask(x, tensors, &dim, from_sequence(k, BOOL))
+            x = place_mask(x, tensors, &dim, index_beside(from_sequence(k, BOOL), x))
         else:
             x = select_checked(x, dim, k, dropped)
             dropped += 1
@@ -215,7 +227,7 @@ cdef int set_item(Tensor x, object key, object value) except -1:
         if not tensors:
             fill_in(y, value, False)
             return 0
-        v = full((), value, dtype=dtype_object(x.m.dtype))
+        v = full((), value, dtype=dtype_object(x.m.dtype), device=device_object(x.m.device))
     else:
         v = <Tensor>value
         if tensors or not meta_same_shape(&v.m, &y.m):
@@ -304,7 +316,7 @@ cdef list index_list(Tensor x, object indices, str name):
     cdef int64_t dim = 0
     cdef Tensor t
     for k in as_tensors(indices, name, "indices"):
-        t = index_tensor(k)
+        t = index_beside(index_tensor(k), x)
         if t.m.dtype == BOOL and 0 < t.m.ndim <= x.m.ndim - dim:
             place_mask(x, tensors, &dim, t)
         else:

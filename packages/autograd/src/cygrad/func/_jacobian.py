@@ -15,7 +15,7 @@ def basis(leaves, start, stop):
     rows, first = [], 0
     for leaf in leaves:
         n = leaf.numel()
-        part = _core.zeros((stop - start, n), dtype=leaf.dtype)
+        part = _core.zeros((stop - start, n), dtype=leaf.dtype, device=leaf.device)
         low, high = max(first, start), min(first + n, stop)
         if low < high:
             part[low - start : high - start, low - first : high - first].fill_diagonal_(1)

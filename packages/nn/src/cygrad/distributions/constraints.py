@@ -258,7 +258,7 @@ class _Square(Constraint):
     event_dim = 2
 
     def check(self, value: Tensor) -> Tensor:
-        return cygrad.full(value.shape[:-2], value.shape[-2] == value.shape[-1], dtype=cygrad.bool)
+        return cygrad.full(value.shape[:-2], value.shape[-2] == value.shape[-1], dtype=cygrad.bool, device=value.device)
 
 
 class _Symmetric(_Square):

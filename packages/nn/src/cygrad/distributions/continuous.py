@@ -104,7 +104,7 @@ class Laplace(_LocScale):
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
         eps = cygrad.finfo(self.loc.dtype).eps
         shape = self._extended_shape(sample_shape)
-        u = cygrad.empty(shape, dtype=self.loc.dtype).uniform_(eps - 1, 1)
+        u = cygrad.empty(shape, dtype=self.loc.dtype, device=self.loc.device).uniform_(eps - 1, 1)
         return self.loc - self.scale * u.sign() * (-u.abs()).log1p()
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -127,14 +127,14 @@ class Cauchy(_LocScale):
 
     @property
     def mean(self) -> Tensor:
-        return cygrad.full(self._extended_shape(), math.nan, dtype=self.loc.dtype)
+        return cygrad.full(self._extended_shape(), math.nan, dtype=self.loc.dtype, device=self.loc.device)
 
     @property
     def variance(self) -> Tensor:
-        return cygrad.full(self._extended_shape(), math.inf, dtype=self.loc.dtype)
+        return cygrad.full(self._extended_shape(), math.inf, dtype=self.loc.dtype, device=self.loc.device)
 
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
-        drawn = cygrad.empty(self._extended_shape(sample_shape), dtype=self.loc.dtype).cauchy_()
+        drawn = cygrad.empty(self._extended_shape(sample_shape), dtype=self.loc.dtype, device=self.loc.device).cauchy_()
         return self.loc + drawn * self.scale
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -195,7 +195,7 @@ class Uniform(Distribution):
         return (self.high - self.low) ** 2 / 12
 
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
-        drawn = cygrad.rand(self._extended_shape(sample_shape), dtype=self.low.dtype)
+        drawn = cygrad.rand(self._extended_shape(sample_shape), dtype=self.low.dtype, device=self.low.device)
         return self.low + drawn * (self.high - self.low)
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -248,7 +248,8 @@ class Exponential(Distribution):
         return self.rate**-2
 
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
-        return cygrad.empty(self._extended_shape(sample_shape), dtype=self.rate.dtype).exponential_() / self.rate
+        drawn = cygrad.empty(self._extended_shape(sample_shape), dtype=self.rate.dtype, device=self.rate.device)
+        return drawn.exponential_() / self.rate
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._validate_sample(value)

@@ -111,7 +111,7 @@ class Bernoulli(Trials):
         return binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
-        return self._enumerated(cygrad.arange(2, dtype=self._param.dtype), expand)
+        return self._enumerated(cygrad.arange(2, dtype=self._param.dtype, device=self._param.device), expand)
 
 
 class Geometric(Trials):
@@ -142,7 +142,8 @@ class Geometric(Trials):
     def sample(self, sample_shape: Shape = ()) -> Tensor:
         info = cygrad.finfo(self.probs.dtype)
         with cygrad.no_grad():
-            u = cygrad.empty(self._extended_shape(sample_shape), dtype=self.probs.dtype).uniform_(info.tiny, 1)
+            u = cygrad.empty(self._extended_shape(sample_shape), dtype=self.probs.dtype, device=self.probs.device)
+            u.uniform_(info.tiny, 1)
             return (u.log() / (-self.probs).log1p()).floor()
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -214,7 +215,7 @@ class Binomial(Trials):
         count = int(self.total_count.max())
         if not (self.total_count == count).all():
             raise NotImplementedError("Inhomogeneous total count not supported by `enumerate_support`.")
-        return self._enumerated(cygrad.arange(1 + count, dtype=self._param.dtype), expand)
+        return self._enumerated(cygrad.arange(1 + count, dtype=self._param.dtype, device=self._param.device), expand)
 
 
 class NegativeBinomial(Trials):
@@ -361,7 +362,7 @@ class Categorical(Distribution):
 
     @property
     def mean(self) -> Tensor:
-        return cygrad.full(self._extended_shape(), math.nan, dtype=self.probs.dtype)
+        return cygrad.full(self._extended_shape(), math.nan, dtype=self.probs.dtype, device=self.probs.device)
 
     @property
     def mode(self) -> Tensor:
@@ -369,7 +370,7 @@ class Categorical(Distribution):
 
     @property
     def variance(self) -> Tensor:
-        return cygrad.full(self._extended_shape(), math.nan, dtype=self.probs.dtype)
+        return cygrad.full(self._extended_shape(), math.nan, dtype=self.probs.dtype, device=self.probs.device)
 
     def sample(self, sample_shape: Shape = ()) -> Tensor:
         rows = self.probs.detach().reshape(-1, self._num_events)
@@ -386,7 +387,7 @@ class Categorical(Distribution):
         return -(self.logits.clamp(min=least) * self.probs).sum(-1)
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
-        return self._enumerated(cygrad.arange(self._num_events), expand)
+        return self._enumerated(cygrad.arange(self._num_events, device=self._param.device), expand)
 
 
 class _OfClasses(Distribution):
@@ -452,7 +453,8 @@ class OneHotCategorical(_OfClasses):
         return self._categorical.entropy()
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
-        return self._enumerated(cygrad.eye(self._event_shape[0], dtype=self._categorical._param.dtype), expand)
+        like = self._categorical._param
+        return self._enumerated(cygrad.eye(self._event_shape[0], dtype=like.dtype, device=like.device), expand)
 
 
 class OneHotCategoricalStraightThrough(OneHotCategorical):

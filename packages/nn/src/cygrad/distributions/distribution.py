@@ -32,7 +32,7 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
                 f"Input arguments must all be instances of Number, torch.Tensor, got {type(value).__name__}"
             )
     given = [value for value in values if isinstance(value, Tensor)]
-    options = {"dtype": given[0].dtype if given else cygrad.get_default_dtype()}
+    options = {"dtype": given[0].dtype, "device": given[0].device} if given else {"dtype": cygrad.get_default_dtype()}
     made = [value if isinstance(value, Tensor) else cygrad.tensor(value, **options) for value in values]
     return tuple(cygrad.broadcast_tensors(*made))
 
@@ -257,7 +257,8 @@ def summed(value: Tensor, dims: int) -> Tensor:
 
 def standard_normal(shape: Shape, like: Tensor) -> Tensor:
     """Normal numbers of mean 0 and variance 1, as PyTorch draws them."""
-    return cygrad.normal(cygrad.zeros(shape, dtype=like.dtype), cygrad.ones(shape, dtype=like.dtype))
+    kind = {"dtype": like.dtype, "device": like.device}
+    return cygrad.normal(cygrad.zeros(shape, **kind), cygrad.ones(shape, **kind))
 
 
 EULER = 0.57721566490153286  # the mean of a standard Gumbel number

@@ -324,7 +324,7 @@ def _(p: Beta, q: Uniform) -> Tensor:
 def _impossible(p: Distribution, q: Distribution) -> Tensor:
     """`p` has values that `q` does not have."""
     shape = cygrad.broadcast_shapes(p.batch_shape, q.batch_shape)
-    return cygrad.full(shape, math.inf, dtype=p.mean.dtype)
+    return cygrad.full(shape, math.inf, dtype=p.mean.dtype, device=p.mean.device)
 
 
 for _kind in (Normal, Laplace, Cauchy, Gumbel):

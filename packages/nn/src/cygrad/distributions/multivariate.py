@@ -71,7 +71,7 @@ class MultivariateNormal(Distribution):
         elif name == "precision_matrix":
             # The factor of the turned matrix, turned back, is an upper one of this; its inverse is the lower factor.
             upper = cygrad.linalg.cholesky(matrix.flip((-2, -1))).flip((-2, -1)).mT
-            eye = cygrad.eye(matrix.shape[-1], dtype=matrix.dtype)
+            eye = cygrad.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
             self._unbroadcasted_scale_tril = cygrad.linalg.solve_triangular(upper, eye, upper=False)
         else:
             self._unbroadcasted_scale_tril = matrix

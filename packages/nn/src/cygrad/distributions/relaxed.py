@@ -28,14 +28,15 @@ class _LogitRelaxedBernoulli(Trials):
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         probs = clamp_probs(self.probs.expand(shape))
-        u = clamp_probs(cygrad.rand(shape, dtype=probs.dtype))
+        u = clamp_probs(cygrad.rand(shape, dtype=probs.dtype, device=probs.device))
         return (u.log() - (-u).log1p() + probs.log() - (-probs).log1p()) / self.temperature
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._validate_sample(value)
         logits, value = broadcast_all(self.logits, value)
         away = logits - value * self.temperature
-        return cygrad.as_tensor(self.temperature, dtype=away.dtype).log() + away - 2 * away.exp().log1p()
+        temperature = cygrad.as_tensor(self.temperature, dtype=away.dtype, device=away.device)
+        return temperature.log() + away - 2 * away.exp().log1p()
 
 
 class RelaxedBernoulli(TransformedDistribution):
@@ -82,7 +83,7 @@ class _ExpRelaxedCategorical(Distribution):
 
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
         logits = self._categorical.logits
-        u = clamp_probs(cygrad.rand(self._extended_shape(sample_shape), dtype=logits.dtype))
+        u = clamp_probs(cygrad.rand(self._extended_shape(sample_shape), dtype=logits.dtype, device=logits.device))
         scores = (logits - (-u.log()).log()) / self.temperature
         return scores - scores.logsumexp(-1, keepdim=True)
 
@@ -90,7 +91,7 @@ class _ExpRelaxedCategorical(Distribution):
         self._validate_sample(value)
         count = self._event_shape[0]
         logits, value = broadcast_all(self._categorical.logits, value)
-        temperature = cygrad.as_tensor(self.temperature, dtype=value.dtype)
+        temperature = cygrad.as_tensor(self.temperature, dtype=value.dtype, device=value.device)
         scale = cygrad.full_like(temperature, count).lgamma() + (count - 1) * temperature.log()
         scores = logits - value * temperature
         return (scores - scores.logsumexp(-1, keepdim=True)).sum(-1) + scale

@@ -326,7 +326,7 @@ class HalfCauchy(_Half):
 
     @property
     def mean(self) -> Tensor:
-        return cygrad.full(self._extended_shape(), math.inf, dtype=self.scale.dtype)
+        return cygrad.full(self._extended_shape(), math.inf, dtype=self.scale.dtype, device=self.scale.device)
 
     @property
     def variance(self) -> Tensor:
@@ -454,7 +454,8 @@ class InverseGamma(TransformedDistribution):
 
     def __init__(self, concentration: Any, rate: Any, validate_args: bool | None = None) -> None:
         base = Gamma(concentration, rate, validate_args)
-        super().__init__(base, PowerTransform(cygrad.tensor(-1.0, dtype=base.rate.dtype)), validate_args)
+        exponent = cygrad.tensor(-1.0, dtype=base.rate.dtype, device=base.rate.device)
+        super().__init__(base, PowerTransform(exponent), validate_args)
 
     concentration = property(lambda self: self.base_dist.concentration, doc="Of the gamma numbers.")
     rate = property(lambda self: self.base_dist.rate, doc="Of the gamma numbers.")

@@ -314,7 +314,7 @@ class ReshapeTransform(Transform):
         return y.reshape(y.shape[: y.dim() - len(self.out_shape)] + self.in_shape)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        return cygrad.zeros(x.shape[: x.dim() - len(self.in_shape)], dtype=x.dtype)
+        return cygrad.zeros(x.shape[: x.dim() - len(self.in_shape)], dtype=x.dtype, device=x.device)
 
     def forward_shape(self, shape: Sequence[int]) -> cygrad.Size:
         return _replaced(shape, self.in_shape, self.out_shape)
@@ -517,7 +517,7 @@ class StickBreakingTransform(Transform):
 
     def _call(self, x: Tensor) -> Tensor:
         count = x.shape[-1]
-        offset = cygrad.arange(count, 0, -1, dtype=x.dtype).log()
+        offset = cygrad.arange(count, 0, -1, dtype=x.dtype, device=x.device).log()
         info = cygrad.finfo(x.dtype)
         share = (x - offset).sigmoid().clamp(info.tiny, 1 - info.eps)
         left = (1 - share).cumprod(-1)
@@ -527,11 +527,11 @@ class StickBreakingTransform(Transform):
     def _inverse(self, y: Tensor) -> Tensor:
         head = y[..., :-1]
         left = (1 - head.cumsum(-1)).clamp(min=cygrad.finfo(y.dtype).tiny)
-        offset = cygrad.arange(head.shape[-1], 0, -1, dtype=y.dtype).log()
+        offset = cygrad.arange(head.shape[-1], 0, -1, dtype=y.dtype, device=y.device).log()
         return head.log() - left.log() + offset
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        x = x - cygrad.arange(x.shape[-1], 0, -1, dtype=x.dtype).log()
+        x = x - cygrad.arange(x.shape[-1], 0, -1, dtype=x.dtype, device=x.device).log()
         return (-x + logsigmoid(x) + y[..., :-1].log()).sum(-1)
 
     def forward_shape(self, shape: Sequence[int]) -> cygrad.Size:

@@ -368,7 +368,7 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
     with cygrad.no_grad():
         tensor.normal_(0, std, generator=generator)
         for column in range(columns):
-            tensor[cygrad.randperm(rows)[:zeros], column] = 0
+            tensor[cygrad.randperm(rows, device=tensor.device)[:zeros], column] = 0
     return tensor
 
 

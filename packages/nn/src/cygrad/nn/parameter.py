@@ -148,6 +148,7 @@ class UninitializedTensorMixin:
         device, dtype : optional
             By default those that it was made with.
         """
+        device = self.device if device is None else device
         self._put_over(cygrad.empty(shape, device=device, dtype=self.dtype if dtype is None else dtype))
         self.__class__ = self.cls_to_become
 
@@ -160,19 +161,23 @@ class UninitializedTensorMixin:
             raise
 
     def _become(self, other: Any) -> None:
-        """Take over the dtype of another uninitialised tensor."""
-        self._put_over(cygrad.empty(0, dtype=other.dtype))
+        """Take over dtype and device of another uninitialised tensor."""
+        self._put_over(cygrad.empty(0, dtype=other.dtype, device=other.device))
         _without_values(self, True)
 
-    def _converted(self, dtype: Any) -> Any:
-        return type(self)(self.requires_grad, None, dtype)
+    def _converted(self, dtype: Any, device: Any = None) -> Any:
+        return type(self)(self.requires_grad, self.device if device is None else device, dtype)
 
     def to(self, *args: Any, **kwargs: Any) -> Any:
-        """An uninitialised tensor of the dtype that the arguments of `Tensor.to` ask for."""
-        return self._converted(cygrad.empty(0, dtype=self.dtype).to(*args, **kwargs).dtype)
+        """An uninitialised tensor of the dtype and on the device that the arguments of `Tensor.to` ask for."""
+        asked = self.data.to(*args, **kwargs)
+        return self._converted(asked.dtype, asked.device)
 
     def cpu(self) -> Any:
-        return self
+        return self if self.is_cpu else self.to("cpu")
+
+    def cuda(self, device: Any = None, non_blocking: bool = False) -> Any:
+        return self.to("cuda" if device is None else device)
 
     def copy_(self, src: Tensor, non_blocking: bool = False) -> Any:
         if not is_lazy(src):
@@ -185,7 +190,7 @@ class UninitializedTensorMixin:
 
     @property
     def data(self) -> Tensor:
-        return cygrad.empty(0, dtype=self.dtype)
+        return cygrad.empty(0, dtype=self.dtype, device=self.device)
 
     @data.setter
     def data(self, value: Tensor) -> None:
@@ -282,8 +287,9 @@ class UninitializedBuffer(UninitializedTensorMixin, Buffer):
         buffer.persistent = persistent
         return _without_values(buffer, True)
 
-    def _converted(self, dtype: Any) -> UninitializedBuffer:
-        return type(self)(self.requires_grad, None, dtype, self.persistent)
+    def _converted(self, dtype: Any, device: Any = None) -> UninitializedBuffer:
+        device = self.device if device is None else device
+        return type(self)(self.requires_grad, device, dtype, self.persistent)
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple:
         return type(self), (self.requires_grad, None, self.dtype, self.persistent)

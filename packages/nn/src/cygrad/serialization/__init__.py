@@ -17,7 +17,7 @@ from cygrad.storage.parts import require
 
 require("autograd")
 
-from cygrad import TypedStorage, UntypedStorage, device
+from cygrad import TypedStorage, UntypedStorage, device, empty
 from cygrad.autograd.interop import bytes_of
 from cygrad.serialization.archive import Reader, Writer
 from cygrad.serialization.legacy import LegacyReader, is_legacy, object_pickle
@@ -290,18 +290,18 @@ class _Placer:
                 return answer
         elif where is not None:
             location = str(where)
-        if location.partition(":")[0] != "cpu":
-            try:
-                return storage.to(location)
-            except RuntimeError:
-                pass
+        if location.partition(":")[0] == "cpu":
+            return storage
+        try:
+            place = empty(0, device=location).device
+        except RuntimeError:
             raise Refused(
                 RuntimeError(
                     f"{self.name}: Attempting to deserialize object on device {location!r}, which is not available "
                     "here. To bring its tensors to the CPU, load it with map_location='cpu'"
                 )
-            )
-        return storage
+            ) from None
+        return storage.to(place)
 
 
 class _Storages:

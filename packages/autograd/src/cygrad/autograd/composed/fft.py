@@ -26,6 +26,9 @@ def by_numpy(name, x, forward, scale, dtype, **options):
     """NumPy's transform of that name of the values of `x`, as a new row-major tensor of `dtype`."""
     import numpy
 
+    if x.device.type != "cpu":
+        raise NotImplementedError(f"Fourier transforms compute on the CPU, and this tensor is on {x.device}: move it "
+                                  "with .cpu()")
     norm = (NUMPY_FORWARD if forward else NUMPY_INVERSE)[scale]
     y = getattr(numpy.fft, name)(x.detach().numpy(), norm=norm, **options)
     return _core.from_numpy(numpy.ascontiguousarray(y)).to(dtype)           # NumPy 1 computes in double only

@@ -55,8 +55,8 @@ def spaced(counts, n, d, name, dtype, layout, device, requires_grad):
     kind = dtype_arg(dtype)
     if not (kind.is_floating_point or kind.is_complex):
         raise RuntimeError(f"{name} requires a floating point or complex dtype, got {kind}")
-    _core.empty(0, layout=layout, device=device)
-    y = (counts(n).to(dtypes["float64"]) / (n * d)).to(kind)
+    place = _core.empty(0, layout=layout, device=device).device
+    y = (counts(n).to(dtypes["float64"]) / (n * d)).to(place, kind)
     return y.requires_grad_() if requires_grad else y
 
 

@@ -2,6 +2,8 @@
 
 from itertools import pairwise
 
+from cygrad.storage.core import dtypes
+
 from .. import _core
 from .._core import Tensor
 from . import composed
@@ -295,8 +297,8 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
         raise RuntimeError(f"combinations(): Expect a non-negative number, but got {r}")
     if r == 0:
         return x.new_empty(0)
-    grids = meshgrid(*[_core.arange(x.numel())] * r)
-    chosen = _core.ones(grids[0].shape, dtype=(grids[0] == 0).dtype)
+    grids = meshgrid(*[_core.arange(x.numel(), device=x.device)] * r)
+    chosen = _core.ones_like(grids[0], dtype=dtypes["bool"])
     for low, high in pairwise(grids):
         chosen = chosen & ((low <= high) if with_replacement else (low < high))
     return _core.stack([x[g[chosen]] for g in grids], 1)

@@ -159,7 +159,7 @@ def zero(x):
 
 def diag_embed(x):
     """Square matrices with these diagonals."""
-    n = arange(x.shape[-1])
+    n = arange(x.shape[-1], device=x.device)
     return where(n.unsqueeze(-1) == n, x.unsqueeze(-1), zero(x))
 
 

@@ -195,7 +195,7 @@ def lu_triangles(packed):
 
 def permutation_of(pivots, m):
     """For each row of PLU, the row of LU that it is: row swaps, one after another, of the rows 0 .. m-1."""
-    order = with_room(arange(m).expand(*pivots.shape[:-1], m).clone(), pivots)
+    order = with_room(arange(m, device=pivots.device).expand(*pivots.shape[:-1], m).clone(), pivots)
     for i in range(pivots.shape[-1]):
         j = (pivots[..., i:i + 1] - 1).long()
         here, there = order[..., i:i + 1].clone(), order.gather(-1, j)
@@ -206,7 +206,7 @@ def permutation_of(pivots, m):
 
 def inverse_order(order):
     """The inverse permutation."""
-    ranks = arange(order.shape[-1]).expand(*order.shape).clone()
+    ranks = arange(order.shape[-1], device=order.device).expand(*order.shape).clone()
     return ranks.scatter(-1, order, ranks)
 
 
@@ -265,7 +265,7 @@ def lu_parts(packed, pivots, want_pivots=True, want_data=True):
     p = low = up = packed.new_empty(0)
     if want_pivots:
         order = permutation_of(pivots, packed.shape[-2])
-        p = (order.unsqueeze(-2) == arange(packed.shape[-2]).unsqueeze(-1)).to(packed.dtype)
+        p = (order.unsqueeze(-2) == arange(packed.shape[-2], device=packed.device).unsqueeze(-1)).to(packed.dtype)
     if want_data:
         low, up = lu_triangles(packed)
     return p, low.contiguous(), up.contiguous()

@@ -238,7 +238,7 @@ def parity(pivots):
     from .._core import arange
 
     n = pivots.shape[-1]
-    swaps = (pivots != arange(1, n + 1)).sum(-1)
+    swaps = (pivots != arange(1, n + 1, device=pivots.device)).sum(-1)
     return 1 - 2 * (swaps % 2)
 
 

@@ -26,7 +26,7 @@ def matrix_arg(A, function):
 
 def range_of(A, q, niter):
     """An orthonormal basis of about the range of A, of at most `q` vectors: algorithm 4.4 of Halko and others."""
-    Q = qr(matmul(A, randn(A.shape[-1], q, dtype=A.dtype)))[0]
+    Q = qr(matmul(A, randn(A.shape[-1], q, dtype=A.dtype, device=A.device)))[0]
     for _ in range(niter):
         Q = qr(matmul(mH(A), Q))[0]
         Q = qr(matmul(A, Q))[0]
@@ -305,7 +305,7 @@ def lobpcg(A: Tensor, k: int | None = None, B: Tensor | None = None, X: Tensor |
     with no_grad():
         for i in range(A.shape[:-2].numel()):
             parts = [None if t is None else t.detach().reshape(-1, *t.shape[-2:])[i] for t in (A, B, iK, X)]
-            start = parts.pop() if X is not None else parts.pop() or randn(m, n, dtype=A.dtype)
+            start = parts.pop() if X is not None else parts.pop() or randn(m, n, dtype=A.dtype, device=A.device)
             state = Lobpcg(*parts, start, iparams, fparams, bparams, method or "ortho")
             state.run(tracker)
             values.append(state.E[: iparams["k"]])

@@ -65,7 +65,7 @@ def line_of(input, dim, name):
 
 def nothing(input):
     """The median of no elements: NaN, or the integer that it becomes."""
-    return _core.full((), float("nan"), dtype=dtypes["float64"]).to(input.dtype)
+    return _core.full((), float("nan"), dtype=dtypes["float64"], device=input.device).to(input.dtype)
 
 
 @composed("function method out_same")
@@ -96,7 +96,7 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False):
             place = _core.kthvalue(input, (input.shape[dim] + 1) // 2, dim, True)[1]
             place = place_of_nan(input, dim, place, True)
         else:
-            place = _core.zeros((), dtype=dtypes["int64"])
+            place = _core.zeros((), dtype=dtypes["int64"], device=input.device)
     return taken(input, dim, place, keepdim, "median")
 
 
@@ -123,7 +123,7 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False):
             count = _core.sum(_core.logical_not(_core.isnan(input)), dim, True)
             place = _core.gather(order, dim, ((count - 1) // 2).clamp(0))
         else:
-            place = _core.zeros((), dtype=dtypes["int64"])
+            place = _core.zeros((), dtype=dtypes["int64"], device=input.device)
     return taken(input, dim, place, keepdim, "nanmedian")
 
 
@@ -144,12 +144,12 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, T
             shape = [n if d == dim else 1 for d in range(input.dim())]
             at = _core.arange(n, device=input.device).view(shape).expand(input.shape)
             later = values.narrow(dim, 1, n - 1) != values.narrow(dim, 0, n - 1)
-            begins = _core.where(later, at.narrow(dim, 1, n - 1), _core.zeros((), dtype=dtypes["int64"]))
+            begins = _core.where(later, at.narrow(dim, 1, n - 1), 0)
             begin = _core.cummax(_core.cat([_core.zeros_like(at.narrow(dim, 0, 1)), begins], dim), dim)[0]
             end = _core.argmax(at - begin, dim, True)                   # the first of the longest runs is of the least
             place = _core.gather(order, dim, end)
         else:
-            place = _core.zeros((), dtype=dtypes["int64"])
+            place = _core.zeros((), dtype=dtypes["int64"], device=input.device)
     return taken(input, dim, place, keepdim, "mode")
 
 

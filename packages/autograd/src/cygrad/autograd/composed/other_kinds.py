@@ -167,7 +167,7 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     if size < 0:
         raise RuntimeError(f"nonzero_static: 'size' must be an non-negative integer, but got {size}")
     found = _core.nonzero(input)[:size]
-    y = _core.full((size, input.dim()), fill_value, dtype=found.dtype)
+    y = _core.full((size, input.dim()), fill_value, dtype=found.dtype, device=found.device)
     y[: found.shape[0]] = found
     return y
 

@@ -47,7 +47,7 @@ def runs(new, want_inverse, want_counts):
     inverse = new.cumsum(0) - 1 if want_inverse else None
     counts = None
     if want_counts:
-        ends = _core.cat([starts[1:], _core.full((min(1, len(starts)),), len(new), dtype=starts.dtype)])
+        ends = _core.cat([starts[1:], starts.new_full((min(1, len(starts)),), len(new))])
         counts = ends - starts
     return starts, inverse, counts
 
@@ -192,7 +192,9 @@ def isin(
         if isinstance(t, Tensor) and (t.dtype == dtypes["bool"] or t.dtype.is_complex):
             raise RuntimeError(f"Unsupported input type encountered for isin(): {t.dtype}")
     common = _core.result_type(x, among)
-    x, among = (t.detach().to(common) if isinstance(t, Tensor) else _core.tensor(t, dtype=common) for t in (x, among))
+    place = (x if isinstance(x, Tensor) else among).device
+    x, among = (t.detach().to(common) if isinstance(t, Tensor) else _core.tensor(t, dtype=common, device=place)
+                for t in (x, among))
     among = among.flatten()
     if common.is_floating_point and not _core.is_batched(among):     # sorted last, NaN equals nothing
         among = among[among == among]

@@ -26,9 +26,9 @@ def settled(name, input, n_fft, hop_length, win_length, window):
     return n_fft, hop, width, what
 
 
-def filled(window, n_fft, width, dtype):
+def filled(window, n_fft, width, like):
     """The window, ones by default, in the middle of `n_fft` elements."""
-    w = _core.ones(width, dtype=dtype) if window is None else window
+    w = like.new_ones(width) if window is None else window
     left = (n_fft - width) // 2
     return w if width == n_fft else _core.cat([w.new_zeros(left), w, w.new_zeros(n_fft - width - left)])
 
@@ -102,7 +102,7 @@ def stft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: i
     if align_to_window:
         size, taper = width, window                       # the zeros beside the window are put on afterwards
     else:
-        size, taper = n_fft, None if window is None and width == n_fft else filled(window, n_fft, width, x.real.dtype)
+        size, taper = n_fft, None if window is None and width == n_fft else filled(window, n_fft, width, x.real)
     frames = x.unfold(1, size, hop)
     if taper is not None:
         frames = frames * taper
@@ -203,7 +203,7 @@ def istft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: 
         frames = ifft(x, norm=norm)
     else:
         frames = irfft(x if onesided else x[..., : n_fft // 2 + 1], n=n_fft, norm=norm)
-    taper = filled(window, n_fft, width, input.real.dtype)
+    taper = filled(window, n_fft, width, input.real)
     count = x.shape[1]
     total = n_fft + hop * (count - 1)
     y = added(frames * taper, hop, total)
@@ -226,5 +226,6 @@ def istft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: 
 def added(frames, hop, total):
     """The sum of stretches of shape (B, T, n), each `hop` further on: (B, total)."""
     batch, count, n = frames.shape
-    places = (_core.arange(count, dtype=dtypes["int64"]) * hop).unsqueeze(1) + _core.arange(n, dtype=dtypes["int64"])
+    kind = {"dtype": dtypes["int64"], "device": frames.device}
+    places = (_core.arange(count, **kind) * hop).unsqueeze(1) + _core.arange(n, **kind)
     return frames.new_zeros((batch, total)).index_add(1, places.reshape(-1), frames.reshape(batch, -1))

@@ -179,9 +179,9 @@ def short_name(name, window_length, formula, periodic, dtype, layout, device, re
     dtype = dtype_arg(dtype)
     if not dtype.is_floating_point:
         raise RuntimeError(f"{name} expects floating point dtypes, got: {dtype}")
-    _core.empty(0, layout=layout, device=device)        # refuses what there is not
+    place = _core.empty(0, layout=layout, device=device).device        # refuses what there is not
     wide = dtypes["float64"] if dtype is dtypes["float64"] else dtypes["float32"]
-    w = formula(n, sym=not periodic, dtype=wide).to(dtype)
+    w = formula(n, sym=not periodic, dtype=wide).to(place, dtype)
     return w.requires_grad_() if requires_grad else w
 
 

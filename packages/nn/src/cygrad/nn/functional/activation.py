@@ -376,7 +376,7 @@ def rrelu(
         shares = cygrad.where(fall, drawn, shares)
         return input.mul_(shares) if inplace else _core.entitled(shares * input, "RreluWithNoiseBackward0")
     # One double for each element that needs one, in row-major order: PyTorch's numbers from the same seed.
-    drawn = empty(int(fall.sum()), dtype=float64).uniform_(lower, upper)
+    drawn = empty(int(fall.sum()), dtype=float64, device=input.device).uniform_(lower, upper)
     shares[fall] = drawn.to(input.dtype)
     # Row-major, as the shares.
     return input.mul_(shares) if inplace else _core.entitled(shares * input, "RreluWithNoiseBackward0")

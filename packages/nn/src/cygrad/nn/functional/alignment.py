@@ -107,7 +107,8 @@ def _labels(targets: Tensor, lengths: list[int], classes: int) -> Tensor:
             f"Expected targets to have shape ({len(lengths)}, at least {longest}), but got {tuple(targets.shape)}"
         )
     flat = flat[:, :longest]
-    behind = cygrad.arange(longest) >= cygrad.tensor(lengths, dtype=cygrad.int64).view(-1, 1)
+    kind = {"dtype": cygrad.int64, "device": flat.device}
+    behind = cygrad.arange(longest, **kind) >= cygrad.tensor(lengths, **kind).view(-1, 1)
     flat = flat.masked_fill(behind, 0)
     seen = whole_batch(flat)
     if seen.numel() and not (seen.min() >= 0 and seen.max() < classes):
@@ -126,10 +127,10 @@ class _Ctc(Function):
         ctx: Any, lp: Tensor, labels: Tensor, ins: list[int], outs: list[int], blank: int, zero_infinity: bool
     ) -> Tensor:
         batch, states = labels.shape[0], 2 * labels.shape[1] + 1
-        row = with_room(cygrad.full((batch, states), blank, dtype=cygrad.int64), labels)
+        row = with_room(labels.new_full((batch, states), blank), labels)
         row[:, 1::2] = labels
         # From the label before last: not over a blank, nor between equal labels.
-        leaps = with_room(cygrad.zeros(batch, states, dtype=cygrad.bool), row)
+        leaps = with_room(cygrad.zeros(batch, states, dtype=cygrad.bool, device=row.device), row)
         leaps[:, 2:] = (row[:, 2:] != blank) & (row[:, 2:] != row[:, :-2])
         alphas = _forward(lp, row, leaps, outs, NEVER)
         ctx.save_for_backward(lp, row, leaps, alphas)
@@ -170,8 +171,8 @@ class _Ctc(Function):
 
 def _forward(lp: Tensor, row: Tensor, leaps: Tensor, outs: list[int], never: float) -> Tensor:
     """Logarithms of the probabilities of all ways to each state, at each step."""
-    count = cygrad.tensor([2 * n + 1 for n in outs], dtype=cygrad.int64).view(-1, 1)
-    beyond = cygrad.arange(row.shape[1]) >= count
+    count = cygrad.tensor([2 * n + 1 for n in outs], dtype=cygrad.int64, device=row.device).view(-1, 1)
+    beyond = cygrad.arange(row.shape[1], device=row.device) >= count
     emitted = lp.gather(2, row.expand(lp.shape[0], *row.shape)) if lp.shape[0] else lp.new_empty(0, *row.shape)
     state = cygrad.full(row.shape, never, dtype=lp.dtype, device=lp.device)
     state[:, :2] = 0

@@ -85,7 +85,7 @@ def _fractional_max_pool(
     index = 0
     for d in range(dims):
         starts = _starts(samples[..., order[d]], place[d], out[d], kernel[d])
-        at = starts.unsqueeze(-1) + cygrad.arange(kernel[d])
+        at = starts.unsqueeze(-1) + cygrad.arange(kernel[d], device=x.device)
         shape = [*x.shape[:2], *(1,) * (2 * dims)]
         shape[2 + d], shape[2 + dims + d] = out[d], kernel[d]
         index = index * place[d] + at.reshape(shape)

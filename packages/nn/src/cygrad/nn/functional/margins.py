@@ -129,7 +129,7 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
         raise RuntimeError(f"pdist only supports floating-point dtypes, got {input.dtype}")
     if not p >= 0:
         raise RuntimeError(f"pdist only supports non-negative p values, got {p}")
-    rows = cygrad.triu_indices(input.shape[0], input.shape[0], 1)
+    rows = cygrad.triu_indices(input.shape[0], input.shape[0], 1, device=input.device)
     if input.shape[1] == 0:                  # also for the norms that no elements do not have
         return entitled(input.sum(1)[rows[0]], "PdistBackward0")
     return entitled((input[rows[0]] - input[rows[1]]).norm(p, 1), "PdistBackward0")

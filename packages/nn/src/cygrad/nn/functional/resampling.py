@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
+from typing import Any
 
 import cygrad
 from cygrad import Tensor
@@ -78,14 +79,15 @@ def interpolate(
     if input.dtype == cygrad.uint8 and mode in ("bilinear", "bicubic"):
         return formatted(_bytes(input, sizes, scales, mode, bool(align_corners), antialias), input)
     precision = cygrad.float64 if input.dtype == cygrad.float64 else cygrad.float32
+    kind: Kind = {"dtype": precision, "device": input.device}
     result = input if mode.startswith("nearest") else input.to(precision)
     for i in range(dims):
         geometry = (place[i], sizes[i], scales[i], bool(align_corners))
         if mode.startswith("nearest"):
-            result = result.index_select(2 + i, _nearest(*geometry[:3], mode == "nearest-exact", precision))
+            result = result.index_select(2 + i, _nearest(*geometry[:3], mode == "nearest-exact", kind))
         elif place[i] != sizes[i] or not (align_corners or geometry[2] in (None, 1.0)) or mode == "bicubic":
             taps = _antialiased if antialias else _cubic if mode == "bicubic" else _linear
-            result = _mixed(result, 2 + i, taps(*geometry, precision, mode))
+            result = _mixed(result, 2 + i, taps(*geometry, kind, mode))
     if result is input:
         result = input.clone()
     if input.dtype == cygrad.uint8 and not mode.startswith("nearest"):
@@ -174,34 +176,35 @@ def _sizes(
 
 
 # ---- places: of each new element, old elements and their weights -------------------------------------------------
+Kind = dict[str, Any]                # dtype and device of what is made
+Taps = list[tuple[Tensor, Tensor]]
+
+
 def _step(old: int, new: int, scale: float | None, align: bool) -> float:
     if align:
         return (old - 1) / (new - 1) if new > 1 else 0.0
     return 1.0 / scale if scale is not None and scale > 0 else old / new
 
 
-def _nearest(old: int, new: int, scale: float | None, exact: bool, precision: cygrad.dtype) -> Tensor:
-    at = cygrad.arange(new, dtype=precision) + (0.5 if exact else 0)
+def _nearest(old: int, new: int, scale: float | None, exact: bool, kind: Kind) -> Tensor:
+    at = cygrad.arange(new, **kind) + (0.5 if exact else 0)
     return (at * _step(old, new, scale, False)).floor().long().clamp(0, old - 1)
 
 
-Taps = list[tuple[Tensor, Tensor]]
-
-
-def _source(new: int, step: float, align: bool, precision: cygrad.dtype) -> Tensor:
-    at = cygrad.arange(new, dtype=precision)
+def _source(new: int, step: float, align: bool, kind: Kind) -> Tensor:
+    at = cygrad.arange(new, **kind)
     return at * step if align else (at + 0.5) * step - 0.5
 
 
-def _linear(old: int, new: int, scale: float | None, align: bool, precision: cygrad.dtype, mode: str) -> Taps:
-    source = _source(new, _step(old, new, scale, align), align, precision).clamp_min(0)
+def _linear(old: int, new: int, scale: float | None, align: bool, kind: Kind, mode: str) -> Taps:
+    source = _source(new, _step(old, new, scale, align), align, kind).clamp_min(0)
     low = source.floor().long().clamp_max(old - 1)
-    share = (source - low.to(precision)).clamp(0, 1)
+    share = (source - low.to(**kind)).clamp(0, 1)
     return [(low, 1 - share), ((low + 1).clamp_max(old - 1), share)]
 
 
-def _cubic(old: int, new: int, scale: float | None, align: bool, precision: cygrad.dtype, mode: str) -> Taps:
-    source = _source(new, _step(old, new, scale, align), align, precision)
+def _cubic(old: int, new: int, scale: float | None, align: bool, kind: Kind, mode: str) -> Taps:
+    source = _source(new, _step(old, new, scale, align), align, kind)
     low = source.floor()
     share = source - low
     return [((low.long() + k).clamp(0, old - 1), _keys((share - k).abs(), CUBIC)) for k in (-1, 0, 1, 2)]
@@ -214,18 +217,18 @@ def _keys(x: Tensor, a: float) -> Tensor:
     return cygrad.where(x <= 1, near, cygrad.where(x < 2, far, cygrad.zeros_like(x)))
 
 
-def _antialiased(old: int, new: int, scale: float | None, align: bool, precision: cygrad.dtype, mode: str) -> Taps:
+def _antialiased(old: int, new: int, scale: float | None, align: bool, kind: Kind, mode: str) -> Taps:
     """The filter as wide as a new element, with weights that sum to 1."""
     step = _step(old, new, scale, align)
     wide = max(step, 1.0)
     reach = (2.0 if mode == "bicubic" else 1.0) * wide
-    center = (cygrad.arange(new, dtype=precision) + 0.5) * step
+    center = (cygrad.arange(new, **kind) + 0.5) * step
     first = (center - reach + 0.5).floor().long().clamp_min(0)
     last = (center + reach + 0.5).floor().long().clamp_max(old)
-    taps, total = [], cygrad.zeros(new, dtype=precision)
+    taps, total = [], cygrad.zeros(new, **kind)
     for k in range(math.ceil(reach) * 2 + 1):
         at = first + k
-        distance = ((at.to(precision) - center + 0.5) / wide).abs()
+        distance = ((at.to(**kind) - center + 0.5) / wide).abs()
         weight = _keys(distance, CUBIC_ANTIALIASED) if mode == "bicubic" else (1 - distance).clamp_min(0)
         weight = weight.masked_fill(at >= last, 0)
         taps.append((at.clamp_max(old - 1), weight))

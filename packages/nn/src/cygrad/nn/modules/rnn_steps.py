@@ -106,7 +106,7 @@ def _last(states: Tensor, counts: list[int], backwards: bool) -> Tensor:
     for count in counts:
         rows[:count] = range(start, start + count)
         start += count
-    return states.index_select(0, cygrad.tensor(rows))
+    return states.index_select(0, cygrad.tensor(rows, device=states.device))
 
 
 def _step_by_step(

@@ -76,7 +76,8 @@ def fit(
     metrics : dict, optional
         Name to ``metric(output, target)``, a mean over a batch, for example `accuracy`.
     forward : callable, optional
-        ``forward(model, batch)`` gives ``(output, target)``; by default ``model(*inputs)`` and the last item.
+        ``forward(model, batch)`` gives ``(output, target)``; by default ``model(*inputs)`` and the last item, which are
+        brought to the device of the model first.
     scheduler : LRScheduler, optional
         Stepped after each epoch, with the monitored value if it is `ReduceLROnPlateau`.
     schedule : {"epoch", "step"}
@@ -237,7 +238,7 @@ class Run:
             whole = cygrad.zeros(())
             for batch in batches:
                 share = _samples(batch) / samples
-                with _autocast(self.autocast):
+                with _autocast(self.autocast, self.model):
                     output, target = self.forward(self.model, batch)
                     value = self.loss(output, target)
                 if totals.samples < samples:
@@ -396,7 +397,7 @@ def evaluate(
     totals = Totals()
     try:
         for batch in loader:
-            with _autocast(autocast):
+            with _autocast(autocast, model):
                 output, target = (forward or _forward)(model, batch)
                 values = {} if loss is None else {"loss": loss(output, target)}
             totals.add(_samples(batch), values, metrics, output, target)
@@ -427,12 +428,27 @@ def accuracy(output: Tensor, target: Tensor) -> Tensor:
 
 
 def _forward(model: Any, batch: Any) -> tuple[Any, Any]:
-    *inputs, target = batch
+    *inputs, target = _brought(batch, _place(model))
     return model(*inputs), target
 
 
-def _autocast(dtype: Any) -> AbstractContextManager:
-    return nullcontext() if dtype is None else cygrad.autocast("cpu", dtype=dtype)
+def _place(model: Any) -> cygrad.device:
+    """Where a model computes: the device of its first parameter."""
+    parameter = next(iter(model.parameters()), None)
+    return cygrad.device("cpu") if parameter is None else parameter.device
+
+
+def _brought(item: Any, place: cygrad.device) -> Any:
+    """A batch whose tensors are on a device; those in page-locked memory come while the program goes on."""
+    if isinstance(item, Tensor):
+        return item.to(place, non_blocking=True)
+    if isinstance(item, Mapping):
+        return {key: _brought(value, place) for key, value in item.items()}
+    return [_brought(value, place) for value in item] if isinstance(item, (list, tuple)) else item
+
+
+def _autocast(dtype: Any, model: Any) -> AbstractContextManager:
+    return nullcontext() if dtype is None else cygrad.autocast(_place(model).type, dtype=dtype)
 
 
 def _samples(batch: Any) -> int:

@@ -47,7 +47,7 @@ def get_total_norm(
     norms = [tensor.detach().norm(float(norm_type)) for tensor in tensors_of("get_total_norm", "tensors", tensors)]
     if not norms:
         return cygrad.tensor(0.0)
-    total = cygrad.stack([norm.to(norms[0].dtype) for norm in norms]).norm(float(norm_type))
+    total = cygrad.stack([norm.to(norms[0]) for norm in norms]).norm(float(norm_type))
     if error_if_nonfinite and not total.isfinite():
         raise RuntimeError(
             f"The total norm of order {norm_type} for gradients from `parameters` is non-finite ({total.item()}), so "

@@ -92,7 +92,7 @@ class _Orthogonal(Module):
                 return original.mT if wide else original
             rows, columns = q.shape[-2:]
             if rows != columns:
-                noise = cygrad.randn(*q.shape[:-2], rows, rows - columns, dtype=q.dtype)
+                noise = cygrad.randn(*q.shape[:-2], rows, rows - columns, dtype=q.dtype, device=q.device)
                 q = _made_orthogonal(cygrad.cat([q, noise], -1))
             else:
                 q = q.clone() if _is_orthogonal(q) else _made_orthogonal(q)

@@ -166,7 +166,8 @@ def pack_padded_sequence(
     lengths = _lengths(lengths)
     order = None
     if not enforce_sorted:
-        lengths, order = lengths.sort(descending=True)
+        lengths, order = lengths.cpu().sort(descending=True)
+        order = order.to(input.device)
         input = input.index_select(0 if batch_first else 1, order)
     steps = input.transpose(0, 1) if batch_first else input
     sizes = lengths.tolist()
@@ -234,7 +235,7 @@ def pad_packed_sequence(
     lengths = cygrad.tensor([sum(count > i for count in counts) for i in range(batch)], dtype=cygrad.int64)
     if sequence.unsorted_indices is not None:
         result = result.index_select(0 if batch_first else 1, sequence.unsorted_indices)
-        lengths = lengths[sequence.unsorted_indices]
+        lengths = lengths[sequence.unsorted_indices.cpu()]
     return result, lengths
 
 
