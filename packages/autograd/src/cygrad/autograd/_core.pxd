@@ -227,6 +227,7 @@ cdef Tensor prod_backward(Tensor g, Tensor x, Tensor y, uint64_t mask, bint keep
 cdef Tensor variance_backward(Tensor g, Tensor x, uint64_t mask, double correction, bint keepdim)
 cdef Tensor std_backward(Tensor g, Tensor x, Tensor y, uint64_t mask, double correction, bint keepdim)
 cdef Tensor norm_backward(Tensor g, Tensor x, Tensor y, double p, uint64_t mask, bint keepdim)
+cdef tuple layer_norm_gradients(Tensor g, Tensor x, Tensor w, double eps, Node n)
 cdef Tensor layer_norm_tangent(Tensor t, Tensor x, Tensor w, double eps)
 cdef Tensor layer_norm_twice(Tensor t, Tensor d, Tensor x, Tensor w, double eps)
 cdef Tensor cumprod_backward(Tensor g, Tensor x, Tensor y, int64_t dim)

@@ -138,6 +138,27 @@ cdef Tensor std_backward(Tensor g, Tensor x, Tensor y, uint64_t mask, double cor
     return variance_backward(scale, x, mask, correction, keepdim)
 
 
+cdef tuple layer_norm_gradients(Tensor g, Tensor x, Tensor w, double eps, Node n):
+    """Those for input, weight and bias: None where it is not wanted."""
+    cdef Tensor dx = None, dw = None, db = None
+    cdef Dims size
+    if wanted(n, 0) and (wanted(n, 1) or wanted(n, 2)) and by_kernel(g, x) and not w.flags & BATCHED:
+        dx, dw, db = tensor_new(), tensor_new(), tensor_new()
+        first, second, third = ops.op_layer_norm_gradients(&dx.m, &dw.m, &db.m, &g.m, &x.m, &w.m, eps)
+        adopt(dx, first)
+        adopt(dw, second)
+        adopt(db, third)
+        return dx, dw, db
+    dx = op_layer_norm_input(g, x, w, eps) if wanted(n, 0) else None
+    if wanted(n, 1):
+        edge_sizes(n, 1, &size)
+        dw = op_layer_norm_weight(g, x, eps, &size)
+    if wanted(n, 2):
+        edge_sizes(n, 2, &size)
+        db = sum_to_dims(g, &size)
+    return dx, dw, db
+
+
 cdef Tensor layer_norm_tangent(Tensor t, Tensor x, Tensor w, double eps):
     """By how much rows normalised without a weight change where x changes by t; it is its own adjoint."""
     return op_layer_norm_input(t, x, ones_same(w), eps)

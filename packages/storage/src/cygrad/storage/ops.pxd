@@ -61,6 +61,8 @@ cdef Storage op_softmax_backward(Meta* y, Meta* g, Meta* out, int64_t dim)      
 cdef Storage op_log_softmax_backward(Meta* y, Meta* g, Meta* out, int64_t dim)     # g - exp(out) * sum(g, dim)
 cdef Storage op_layer_norm(Meta* y, Meta* x, Meta* w, Meta* b, double eps)
 cdef Storage op_layer_norm_input(Meta* y, Meta* d, Meta* x, Meta* w, double eps)
+# gradients of all three at once: the rows are read once
+cdef tuple op_layer_norm_gradients(Meta* dx, Meta* dw, Meta* db, Meta* d, Meta* x, Meta* w, double eps)
 cdef Storage op_layer_norm_weight(Meta* y, Meta* d, Meta* x, double eps, int ndim, const int64_t* sizes)
 # convolutions and pooling; v: a geometry, see ops_conv.pxi and ops_pool.pxi; size: of the input or weight that the gradient is for
 cdef Storage op_convolution(Meta* y, Meta* x, Meta* w, int n, const int64_t* v)

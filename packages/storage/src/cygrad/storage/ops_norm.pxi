@@ -7,6 +7,7 @@ ctypedef void (*NormRows)(char* y, const char* d, const char* x, const char* w, 
 
 cdef enum:
     NORM_SHARES = 32       # parts of the rows whose sums for the weight are taken apart, and added in order
+    NORM_LEAST = 16        # rows of a part: so the sums take no more than a fourth of the memory of the rows
 
 cdef struct Norm:
     char* y
@@ -79,36 +80,44 @@ cdef Storage norm_rows(int kid, str op, Meta* y, Meta* d, Meta* x, Meta* w, Meta
     return recast(y, s, x.dtype)
 
 
-cdef void norm_share(const Norm* p, int64_t k, double* sums) noexcept nogil:
-    cdef int64_t first = k * p.tile, jump = k * p.tile * p.n * p.size
-    memset(sums + k * p.n, 0, p.n * sizeof(double))
-    p.kernel(<char*> (sums + k * p.n), p.d + jump, p.x + jump, NULL, NULL, min(p.tile, p.rows - first), p.n, p.eps)
+cdef void norm_share(const Norm* p, int64_t k, double* sums, int64_t columns) noexcept nogil:
+    cdef int64_t first = k * p.tile, jump = k * p.tile * p.n * p.size, rows = min(p.tile, p.rows - first)
+    sums += k * columns
+    memset(sums, 0, columns * sizeof(double))
+    if columns == p.n:
+        p.kernel(<char*> sums, p.d + jump, p.x + jump, NULL, NULL, rows, p.n, p.eps)
+    else:
+        p.kernel(p.y + jump, p.d + jump, p.x + jump, p.w, <const char*> sums, rows, p.n, p.eps)
 
 
-cdef int norm_shares(const Norm* p, int code) except -1:
-    """Sums over rows: one array of them a share, then the arrays in order."""
-    cdef double* sums = <double*> malloc(p.tiles * p.n * sizeof(double))
-    cdef int64_t i, k
-    cdef int threads
-    cdef double total
+cdef int norm_shares(Norm* p, char** totals, int many, int code) except -1:
+    """Sums over rows, `many` of n elements: one array of them a share, then the arrays in order."""
+    cdef double* sums
+    cdef int64_t i, k, columns = many * p.n
+    cdef int threads, q
+    cdef double one
+    p.tile = max((p.rows + NORM_SHARES - 1) // NORM_SHARES, GRAIN // (2 * p.n), NORM_LEAST)
+    p.tiles = (p.rows + p.tile - 1) // p.tile
+    sums = <double*> malloc(p.tiles * columns * sizeof(double))
     if sums == NULL:
-        raise MemoryError(f"layer_norm_weight: {p.tiles * p.n * 8} bytes of workspace")
+        raise MemoryError(f"layer_norm_weight: {p.tiles * columns * 8} bytes of workspace")
     with nogil:
         threads = num_threads() if p.tiles > 1 and p.n * p.rows >= GRAIN else 1
         if threads == 1:
             for k in range(p.tiles):
-                norm_share(p, k, sums)
+                norm_share(p, k, sums, columns)
         else:
             for k in prange(p.tiles, num_threads=threads, schedule="static"):
-                norm_share(p, k, sums)
-        for i in range(p.n):
-            total = 0
-            for k in range(p.tiles):
-                total += sums[k * p.n + i]
-            if code == FLOAT32:
-                (<float*> p.y)[i] = <float> total
-            else:
-                (<double*> p.y)[i] = total
+                norm_share(p, k, sums, columns)
+        for q in range(many):
+            for i in range(p.n):
+                one = 0
+                for k in range(p.tiles):
+                    one += sums[k * columns + q * p.n + i]
+                if code == FLOAT32:
+                    (<float*> totals[q])[i] = <float> one
+                else:
+                    (<double*> totals[q])[i] = one
         free(sums)
     return 0
 
@@ -132,11 +141,48 @@ cdef Storage op_layer_norm_weight(Meta* y, Meta* d, Meta* x, double eps, int ndi
         else:
             p.y, p.d, p.x = y.data, a.data, b.data
             p.n, p.rows, p.eps, p.size = y.numel, a.numel // y.numel, eps, ITEMSIZE[y.dtype]
-            p.tile = max((p.rows + NORM_SHARES - 1) // NORM_SHARES, GRAIN // (2 * p.n), 1)
-            p.tiles = (p.rows + p.tile - 1) // p.tile
             p.kernel = <NormRows> hand_kernel(H_LAYER_NORM_WEIGHT, y.dtype)
-            norm_shares(&p, y.dtype)
+            norm_shares(&p, &p.y, 1, y.dtype)
     finally:
         meta_clear(&a)
         meta_clear(&b)
     return recast(y, s, x.dtype)
+
+
+cdef tuple op_layer_norm_gradients(Meta* dx, Meta* dw, Meta* db, Meta* d, Meta* x, Meta* w, double eps):
+    cdef Norm p
+    cdef Meta held[3]
+    cdef Meta* given[3]
+    cdef char* totals[2]
+    cdef Storage first, second, third
+    cdef int i
+    check_norm("layer_norm_gradients", x, d, w, NULL)
+    if hand_kernel(H_LAYER_NORM_ALL, COMPUTED[x.dtype]) == NULL:
+        no_kernel("layer_norm_gradients", x.dtype)
+    memset(held, 0, sizeof(held))
+    memset(&p, 0, sizeof(Norm))
+    given[0], given[1], given[2] = d, x, w
+    keep = []
+    try:
+        for i in range(3):
+            keep.append(rowmajor(&held[i], given[i]))
+        first = allocate_contig(dx, x.ndim, x.sizes, held[1].dtype)
+        second = allocate_contig(dw, w.ndim, w.sizes, held[1].dtype)
+        third = allocate_contig(db, w.ndim, w.sizes, held[1].dtype)
+        if x.numel == 0:
+            fill_double(dw, 0)
+            fill_double(db, 0)
+        else:
+            p.y, p.d, p.x, p.w = dx.data, held[0].data, held[1].data, held[2].data
+            p.n, p.rows, p.eps, p.size = w.numel, x.numel // w.numel, eps, ITEMSIZE[dx.dtype]
+            p.kernel = <NormRows> hand_kernel(H_LAYER_NORM_ALL, dx.dtype)
+            totals[0], totals[1] = db.data, dw.data
+            norm_shares(&p, totals, 2, dx.dtype)
+        return recast(dx, first, x.dtype), recast(dw, second, x.dtype), recast(db, third, x.dtype)
+    except BaseException:
+        for given_back in (<size_t> dx, <size_t> dw, <size_t> db):
+            meta_clear(<Meta*> <size_t> given_back)
+        raise
+    finally:
+        for i in range(3):
+            meta_clear(&held[i])

@@ -287,3 +287,18 @@ cdef Storage op_layer_norm_weight(Meta* y, Meta* d, Meta* x, double eps, int ndi
         meta_clear(&a)
         meta_clear(&b)
     return s
+
+
+cdef tuple op_layer_norm_gradients(Meta* dx, Meta* dw, Meta* db, Meta* d, Meta* x, Meta* w, double eps):
+    cdef uint64_t rows = (<uint64_t>1 << (x.ndim - w.ndim)) - 1
+    cdef Storage first, second, third
+    try:
+        first = op_layer_norm_input(dx, d, x, w, eps)
+        second = op_layer_norm_weight(dw, d, x, eps, w.ndim, w.sizes)
+        third = op_sum(db, d, rows, False, -1) if rows else op_clone(db, d, d.dtype, True)
+        return first, second, third
+    except BaseException:
+        meta_clear(dx)
+        meta_clear(dw)
+        meta_clear(db)
+        raise

@@ -24,6 +24,7 @@ cdef enum:
     H_LAYER_NORM           # NormRows, of group along
     H_LAYER_NORM_INPUT
     H_LAYER_NORM_WEIGHT
+    H_LAYER_NORM_ALL
     H_CUMSUM               # Along kernels too, of group scan
     H_CUMPROD
     H_CUMMAX

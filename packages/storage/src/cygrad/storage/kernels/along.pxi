@@ -13,6 +13,7 @@ cdef enum:
     COLUMNS = 64
     LANES = 32
     BLOCK = 1024
+    TOGETHER = 8           # rows whose share of the gradients of weight and bias is added up before it goes to double
     PLAIN = 0
     LOGARITHM = 1
 
@@ -326,10 +327,72 @@ cdef void layer_norm_weight_kernel(double* y, const real* d, const real* x, cons
         d += n
 
 
+cdef void layer_norm_slope(const real* x, const real* d, const real* w, int64_t n, double eps, real* c) noexcept nogil:
+    """c: mean and inverse deviation of a row, then what layer_norm_input_kernel calls shift and slope."""
+    cdef real part[BLOCK]
+    cdef real moment[BLOCK]
+    cdef double total = 0, tilt = 0
+    cdef int64_t i, k, done = 0
+    c[0] = mean_of[real](x, n)
+    c[1] = inverse_deviation[real](x, c[0], n, eps)
+    while done < n:
+        k = n - done if n - done < BLOCK else BLOCK
+        for i in range(k):
+            part[i] = d[done + i] * w[done + i]
+            moment[i] = part[i] * (x[done + i] - c[0])
+        total += sum_line[real](part, k)
+        tilt += sum_line[real](moment, k)
+        done += k
+    c[2] = <real> (total / <double> n)
+    c[3] = <real> (tilt / <double> n) * c[1] * c[1]
+
+
+cdef inline void layer_norm_part(real* y, const real* d, const real* x, const real* w, const real* c, real* bias, real* weight,
+                                 int64_t k) noexcept nogil:
+    """k <= BLOCK elements of one row: its gradient, and what it adds to those of bias and weight."""
+    cdef real mean = c[0], scale = c[1], shift = c[2], slope = c[3], centred
+    cdef int64_t i
+    for i in range(k):
+        centred = x[i] - mean
+        bias[i] += d[i]
+        weight[i] += d[i] * (centred * scale)
+        y[i] = (d[i] * w[i] - shift - centred * slope) * scale
+
+
+cdef void layer_norm_all_kernel(real* y, const real* d, const real* x, const real* w, double* sums, int64_t m, int64_t n,
+                                double eps) noexcept nogil:
+    """The gradient for x; those for the bias, then those for the weight, of all rows, are added to `sums`."""
+    cdef real bias[BLOCK]
+    cdef real weight[BLOCK]
+    cdef real c[4 * TOGETHER]
+    cdef int64_t i, j, k, done, rows
+    while m > 0:
+        rows = m if m < TOGETHER else TOGETHER
+        for j in range(rows):
+            layer_norm_slope[real](x + j * n, d + j * n, w, n, eps, c + 4 * j)
+        done = 0
+        while done < n:
+            k = n - done if n - done < BLOCK else BLOCK
+            for i in range(k):
+                bias[i] = 0
+                weight[i] = 0
+            for j in range(rows):
+                layer_norm_part[real](y + j * n + done, d + j * n + done, x + j * n + done, w + done, c + 4 * j, bias, weight, k)
+            for i in range(k):
+                sums[done + i] += bias[i]
+                sums[n + done + i] += weight[i]
+            done += k
+        x += rows * n
+        d += rows * n
+        y += rows * n
+        m -= rows
+
+
 cdef inline void register_real(real tag, int code, void** table) noexcept:
     table[H_LAYER_NORM * N_DTYPES + code] = <void*> layer_norm_kernel[real]
     table[H_LAYER_NORM_INPUT * N_DTYPES + code] = <void*> layer_norm_input_kernel[real]
     table[H_LAYER_NORM_WEIGHT * N_DTYPES + code] = <void*> layer_norm_weight_kernel[real]
+    table[H_LAYER_NORM_ALL * N_DTYPES + code] = <void*> layer_norm_all_kernel[real]
     table[H_SOFTMAX * N_DTYPES + code] = <void*> softmax_kernel[real]
     table[H_LOG_SOFTMAX * N_DTYPES + code] = <void*> log_softmax_kernel[real]
     table[H_SOFTMAX_BACKWARD * N_DTYPES + code] = <void*> softmax_backward_kernel[real]

@@ -94,7 +94,7 @@ def check_gradients(row):
     for name, formula in row.let.items():
         for unknown in set(names_in(formula)) - known:
             row.fail(f"let.{name} reads {unknown!r}, which is no input, argument or output")
-    known |= row.let.keys()
+    known |= row.shared.keys()
     for name, formula in row.grad.items():
         try:
             read = names_in(formula)

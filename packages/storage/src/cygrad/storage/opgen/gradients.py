@@ -53,8 +53,12 @@ def backward_text(rows, helpers, row):
             names[name] = (f"<uint64_t>{field}" if letter == "M" else field, letter)
     shared = []
     for local, formula in row.let.items():
-        shared.append(f"    cdef Tensor v_{local} = {TensorReading(rows, helpers, row, names, 0).read(formula)}")
-        names[local] = (f"v_{local}", "T")
+        parts = [part.strip() for part in local.split(",")]
+        text = TensorReading(rows, helpers, row, names, 0).read(formula, "T" if len(parts) == 1 else "P")
+        if len(parts) > 1:
+            shared.append(f"    cdef tuple found = {text}")
+        shared += [f"    cdef Tensor v_{part} = {f'found[{i}]' if len(parts) > 1 else text}" for i, part in enumerate(parts)]
+        names |= {part: (f"v_{part}", "T") for part in parts}
     body, uses_sizes = [], False
     for i, p in enumerate(row.inputs):
         if p.name not in row.grad:

@@ -15,7 +15,7 @@ def op_id(row):
 def read_by(row, name):
     """Names whose values the gradient of `name` reads: sizes(x) reads a shape, not x."""
     read = read_in(row.grad[name])
-    return read.union(*(read_in(row.let[local]) for local in read & row.let.keys())) - row.let.keys()
+    return read.union(*(read_in(row.shared[local]) for local in read & row.shared.keys())) - row.shared.keys()
 
 
 def read_in(formula):

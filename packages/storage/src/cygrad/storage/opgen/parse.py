@@ -22,7 +22,8 @@ A row (see CONTRIBUTING.md for a walk through one)::
     hand    = "why"              # or: recorded by autograd's own code (formulas.pxi: bw_NAME), for the reason given
     grad.x  = "g * y * (1 - y)"  # one formula an input; names: inputs, arguments, outputs, g (the first one's gradient)
                              # and node, for functions that look at the graph
-    let.s   = "sum(g * y, dim)"  # what several gradients read: computed once, under a name of its own
+    let.s   = "sum(g * y, dim)"  # what several gradients read: computed once, under a name of its own, or several
+    let."a, b" = "pair(g, x, node)"  # of a function that returns a tuple
     jvp.x   = "sum(t, dim)"      # not pointwise: what the tangent t of x adds to the result's, where that is cheaper
                              # than what autograd finds from the gradients: for all inputs or none; it reads what
                              # grad.x reads
@@ -116,7 +117,7 @@ class Row:
     tensor: str | None
     hand: str | None
     grad: dict                # input name -> formula
-    let: dict                 # name -> formula that gradients share
+    let: dict                 # name, or names with commas -> formula that gradients share
     jvp: dict                 # input name -> formula
     nondiff: str | None
     node: str
@@ -151,6 +152,11 @@ class Row:
             return "pointwise"
         return next((kind for kind in ("kernel", "into", "hand") if getattr(self, kind)),
                     "view" if self.meta else "tensor")
+
+    @property
+    def shared(self):
+        """The formula behind each name that `let` gives."""
+        return {name.strip(): formula for names, formula in self.let.items() for name in names.split(",")}
 
     @property
     def out_form(self):

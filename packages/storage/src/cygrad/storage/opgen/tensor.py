@@ -1,7 +1,7 @@
 """Tensor reading of gradient formulas: differentiable operations, printed as calls of autograd's op_ functions.
 
 Every expression has a type: T a Tensor, D a double, I an int64, M a set of dimensions, B a truth value, Z a shape, S a
-word, N the node whose gradients are computed.
+word, N the node whose gradients are computed, P a tuple of Tensors.
 Operators between tensors, or between a tensor and a number, become operations of the table; between numbers they stay
 C.
 """
@@ -26,10 +26,10 @@ def helper_signatures(source_dir):
     """Name -> argument types of autograd's functions that formulas may call; read from their lines in _core.pxd."""
     found = {}
     declared = (Path(source_dir) / "_core.pxd").read_text()
-    for kind, name, args in re.findall(r"^cdef (Tensor|double) (\w+)\(([^)]*)\)", declared, re.M):
+    for kind, name, args in re.findall(r"^cdef (Tensor|double|tuple) (\w+)\(([^)]*)\)", declared, re.M):
         types = [C_TYPES.get(" ".join(a.split()[:-1])) for a in args.split(",")]
         if None not in types:
-            found[name] = ("T" if kind == "Tensor" else "D", types)
+            found[name] = ({"Tensor": "T", "double": "D", "tuple": "P"}[kind], types)
     aliases = {"reshape": "op_reshape", "t": "op_t", "sum_to": "sum_to_dims", "as_strided": "op_as_strided",
                "conj": "conj_of", "real": "real_of_tensor"}
     return {name: (name, *sig) for name, sig in found.items()} | {
@@ -56,10 +56,10 @@ class TensorReading:
         self.rows, self.helpers, self.row, self.names, self.input = rows, helpers, row, names, input
         self.uses_sizes = False
 
-    def read(self, formula):
+    def read(self, formula, wanted="T"):
         text, kind = self.expression(ast.parse(formula, mode="eval").body)
-        if kind != "T":
-            self.row.fail(f"{formula!r} is not a tensor")
+        if kind != wanted:
+            self.row.fail(f"{formula!r} is not a {'tensor' if wanted == 'T' else 'tuple of tensors'}")
         return text
 
     def expression(self, node):
