@@ -189,6 +189,20 @@ cdef extern from *:
     """
     void lower "cyg_lower"(int64_t* found, int64_t k) noexcept nogil
 
+cdef extern from *:
+    """
+    #if defined(__GNUC__) || defined(__clang__)
+    #define cyg_prefetch(p) __builtin_prefetch(p)
+    #else
+    #define cyg_prefetch(p) ((void)(p))
+    #endif
+    """
+    void prefetch "cyg_prefetch"(const void* p) noexcept nogil
+
+cdef enum:
+    AHEAD = 4              # rows that are fetched before their turn: nothing but the index tells where they lie
+    FETCHED = 512          # bytes of them, the rest of a longer row the processor fetches by itself
+
 
 cdef struct Range:         # of index positions, and of the elements before and after them
     int64_t first, last
@@ -222,6 +236,13 @@ cdef void pick_after(const Pick* p, const Range* r, Update f, bint read, char* v
         at += run
 
 
+cdef inline void fetch_row(const char* x, int64_t bytes) noexcept nogil:
+    cdef int64_t i = 0
+    while i < bytes and i < FETCHED:
+        prefetch(x + i)
+        i += 64
+
+
 cdef void pick_range(const Pick* p, const Range* r, Update f, bint read) noexcept nogil:
     cdef int64_t xo[BLOCK]
     cdef int64_t vo[BLOCK]
@@ -241,6 +262,8 @@ cdef void pick_range(const Pick* p, const Range* r, Update f, bint read) noexcep
                 apply_one(f, read, x, xo, 0, v, vo, 0, n)
             else:
                 for i in range(n):
+                    if i + AHEAD < n:
+                        fetch_row(x + xo[i + AHEAD] + r.after * p.after.st[0][1], p.after.st[0][1] * p.after.sizes[0])
                     pick_after(p, r, f, read, v + vo[i], x + xo[i])
             walk_on(&p.before, 1, c, q)
         first += n
