@@ -198,8 +198,9 @@ class Package:
     def sources_stamp(self) -> str:
         """Hash of everything that is compiled or included."""
         digest = hashlib.sha256()
+        suffixes = (".pyx", ".pxd", ".pxi", ".h", ".in", *((".cu", ".cuh", ".inc") if cygrad_cuda.mode() != "0" else ()))
         for root in (*self.roots(), self.generated, self.shims):
-            for path in sorted(p for p in root.rglob("*") if p.suffix in (".pyx", ".pxd", ".pxi", ".h", ".in")):
+            for path in sorted(p for p in root.rglob("*") if p.suffix in suffixes):
                 if root != self.src and path.parent.name == "kernels" and not path.name.startswith("_"):
                     continue  # a kernel group of a lower distribution: nothing here includes it
                 digest.update(path.as_posix().encode())
@@ -291,7 +292,7 @@ class build_ext(_build_ext):
         by_name = {ext.name: ext for ext in translated}
         for ext in self.extensions:
             ext.sources = by_name[ext.name].sources
-            ext.depends = with_includes(by_name[ext.name].depends, headers)
+            ext.depends = [*with_includes(by_name[ext.name].depends, headers), *ext.extra_objects]
         super().build_extensions()
         stamps = json.loads(rules.stamps.read_text())
         self._write_stamps(stamps["modules"], stamps["sources"] | {self.build_lib: sources})

@@ -30,14 +30,23 @@ def mode() -> str:
     return wanted or "0"
 
 
+def find_nvcc() -> str | None:
+    """What NVCC names, nvcc on PATH, in CUDA_HOME or CUDA_PATH, or where the toolkit is installed; None without one."""
+    if os.environ.get("NVCC"):
+        return os.environ["NVCC"]
+    homes = [os.environ.get(name) for name in ("CUDA_HOME", "CUDA_PATH")]
+    places = ["nvcc", *(os.path.join(home, "bin", "nvcc") for home in [*homes, "/usr/local/cuda"] if home)]
+    return next(filter(None, map(shutil.which, places)), None)
+
+
 def compiler() -> str:
     """nvcc, or the C++ compiler; SystemExit where it is missing."""
     if mode() == "host":
         return os.environ.get("CXX", "g++")
-    nvcc = os.environ.get("NVCC") or shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
+    nvcc = find_nvcc()
     if nvcc is None:
-        raise SystemExit("CYGRAD_CUDA=1 compiles for CUDA, but nvcc is missing: install the CUDA toolkit and put nvcc "
-                         "on PATH, or leave CYGRAD_CUDA unset for a build without CUDA")
+        raise SystemExit("CYGRAD_CUDA=1 compiles for CUDA, but nvcc is missing: install the CUDA toolkit, put nvcc on "
+                         "PATH or let CUDA_HOME name its folder, or leave CYGRAD_CUDA unset for a build without CUDA")
     return nvcc
 
 

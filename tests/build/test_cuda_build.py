@@ -28,6 +28,22 @@ def test_a_missing_compiler_is_named_in_one_sentence(rules, monkeypatch, tmp_pat
         rules.compiler()
 
 
+def test_where_the_compiler_is_looked_for(rules, monkeypatch, tmp_path):
+    for name in ("NVCC", "CUDA_HOME", "CUDA_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "path"))
+    for folder in ("path", "home/bin"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "nvcc").write_text("#!/bin/sh\n")
+    (tmp_path / "home/bin/nvcc").chmod(0o755)
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path / "home"))
+    assert rules.find_nvcc() == str(tmp_path / "home/bin/nvcc")
+    (tmp_path / "path/nvcc").chmod(0o755)
+    assert rules.find_nvcc() == str(tmp_path / "path/nvcc")
+    monkeypatch.setenv("NVCC", "/opt/nvcc")
+    assert rules.find_nvcc() == "/opt/nvcc"
+
+
 def test_a_toolkit_without_the_static_run_time_is_named(rules, monkeypatch, tmp_path):
     nvcc = tmp_path / "nvcc"
     nvcc.write_text(f"#!/bin/sh\necho '#$ TOP={tmp_path}' >&2\n")

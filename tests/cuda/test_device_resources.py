@@ -5,8 +5,8 @@ It takes minutes of nvcc, so it runs where CYGRAD_TEST_NVCC is set, as `nox -s c
 
 import os
 import re
-import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -14,12 +14,15 @@ import pytest
 
 from cygrad.storage import opgen
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "build_support"))
+from cygrad_cuda import find_nvcc
+
 STORAGE = Path(__file__).resolve().parents[2] / "packages/storage/src/cygrad/storage"
 TABLE = tomllib.loads(Path(__file__).with_name("resources.toml").read_text())
-NVCC = shutil.which("nvcc")
+NVCC = find_nvcc()
 
 if NVCC is None or not os.environ.get("CYGRAD_TEST_NVCC"):
-    pytest.skip("set CYGRAD_TEST_NVCC, and put nvcc on PATH, to compile for a device", allow_module_level=True)
+    pytest.skip("set CYGRAD_TEST_NVCC, where nvcc is, to compile for a device", allow_module_level=True)
 
 
 def compiled(name, folder, *options):

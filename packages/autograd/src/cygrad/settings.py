@@ -3,6 +3,7 @@
 import warnings
 
 from cygrad.storage import core as _core
+from cygrad.storage import cuda as _cuda
 from cygrad.storage.core import device as _device
 from cygrad.storage.core import dtype as _dtype
 from cygrad.storage.core import dtypes as _dtypes
@@ -40,10 +41,16 @@ def _flag(value, function, argument):
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
     """Remembers the wish for results that are equal from run to run.
 
-    They always are: each operation gives the same bits from the same inputs, for every number of threads.
+    They always are: each operation gives the same bits from the same inputs, for every number of threads. With it,
+    ``backends.cudnn.benchmark`` does not change that for convolutions on CUDA devices.
     """
     warn = _flag(warn_only, "use_deterministic_algorithms", "warn_only")
-    _state["deterministic"] = (1 if warn else 2) if _flag(mode, "use_deterministic_algorithms", "mode") else 0
+    _be_deterministic((1 if warn else 2) if _flag(mode, "use_deterministic_algorithms", "mode") else 0)
+
+
+def _be_deterministic(mode):
+    _state["deterministic"] = mode
+    _cuda.cudnn.always_deterministic = mode > 0
 
 
 def are_deterministic_algorithms_enabled() -> bool:
@@ -68,7 +75,7 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
     if debug_mode not in (*_MODES, 0, 1, 2):
         raise RuntimeError(f"invalid value of debug_mode, expected 0, 1, 2, `default`, `warn` or `error`, but got "
                            f"{debug_mode}")
-    _state["deterministic"] = _MODES.index(debug_mode) if isinstance(debug_mode, str) else debug_mode
+    _be_deterministic(_MODES.index(debug_mode) if isinstance(debug_mode, str) else debug_mode)
 
 
 def get_float32_matmul_precision() -> str:

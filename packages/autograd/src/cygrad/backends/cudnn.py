@@ -1,40 +1,62 @@
-"""cuDNN, which is not there: what is set here is remembered, and has no effect."""
+"""cuDNN, which convolutions on CUDA devices use where it is found, and how they do.
 
+``enabled``, ``deterministic``, ``benchmark`` and ``allow_tf32`` can be set. Algorithms whose sums are the same in every run are
+taken unless ``benchmark`` is True and ``deterministic`` is not; ``benchmark`` times what there is, once for each geometry.
+``benchmark_limit`` is remembered, and has no effect.
+"""
+
+import sys
 from contextlib import contextmanager
+from types import ModuleType
+
+from cygrad.storage import cuda as _cuda
 
 __all__ = ["allow_tf32", "benchmark", "benchmark_limit", "deterministic", "enabled", "flags", "is_acceptable",
            "is_available", "version"]
 
-enabled = True
-benchmark = False
-benchmark_limit = 10
-deterministic = False
-allow_tf32 = True
+_SETTINGS = ("enabled", "benchmark", "benchmark_limit", "deterministic", "allow_tf32")
+
+
+def __getattr__(name):
+    if name in _SETTINGS:
+        return getattr(_cuda.cudnn, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+class _Module(ModuleType):
+    def __setattr__(self, name, value):
+        if name in _SETTINGS:
+            setattr(_cuda.cudnn, name, value)
+        else:
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Module
 
 
 def is_available() -> bool:
-    """Whether cuDNN can be used: no."""
-    return False
+    """Whether cuDNN is found, by a build with CUDA."""
+    return version() is not None
 
 
-def version() -> None:
-    """The version of cuDNN: None, there is none."""
+def version() -> int | None:
+    """The number of cuDNN's version, such as 92801; None where it is not found."""
+    return None if _cuda.extension() is None else _cuda.extension().cudnn_version()
 
 
 def is_acceptable(tensor: object) -> bool:
-    """Whether cuDNN could compute with this tensor: no."""
-    return False
+    """Whether cuDNN could compute with this tensor: it is on a CUDA device, and its numbers are floating."""
+    return bool(_cuda.cudnn.enabled and tensor.is_cuda and tensor.is_floating_point() and is_available())
 
 
 @contextmanager
 def flags(enabled=False, benchmark=False, benchmark_limit=10, deterministic=False, allow_tf32=True, **others):
     """Other settings inside a ``with``."""
-    here = globals()
     given = {"enabled": enabled, "benchmark": benchmark, "benchmark_limit": benchmark_limit,
              "deterministic": deterministic, "allow_tf32": allow_tf32}
-    before = {name: here[name] for name in given}
-    here.update(given)
+    before = {name: getattr(_cuda.cudnn, name) for name in given}
+    vars(_cuda.cudnn).update(given)
     try:
         yield
     finally:
-        here.update(before)
+        vars(_cuda.cudnn).update(before)

@@ -1,9 +1,10 @@
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 from cygrad.storage.core import device
 from cygrad.storage.ops import Generator
 
 NOT_BUILT: str
+cudnn: SimpleNamespace
 
 def extension() -> ModuleType | None: ...
 def why_not() -> str | None: ...

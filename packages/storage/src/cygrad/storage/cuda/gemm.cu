@@ -3,6 +3,7 @@
 #include "launch.cuh"
 #include "convert.cuh"
 #include "device_complex.cuh"
+#include "library.cuh"
 
 #ifndef CYG_HOST
 #include <dlfcn.h>
@@ -75,26 +76,18 @@ template <class T> int tiles(const CygProduct& p, void* stream) {
 #ifndef CYG_HOST
 
 // Of cublas_v2.h and library_types.h: what is called here.
-typedef int (*Create)(void** handle);
-typedef int (*SetStream)(void* handle, void* stream);
 typedef int (*Gemm)(void* handle, int ta, int tb, int m, int n, int k, const void* alpha, const void* a, int a_type, int lda,
                     long long a_step, const void* b, int b_type, int ldb, long long b_step, const void* beta, void* c, int c_type,
                     int ldc, long long c_step, int count, int compute, int algorithm);
 enum { COMPUTE_32F = 68, COMPUTE_64F = 70, DEFAULT_ALGORITHM = -1 };
 
 struct Blas {
-    Create create;
-    SetStream set_stream;
+    CygCreate create;
+    CygSetStream set_stream;
     Gemm gemm;
 };
 Blas blas;
-
-void* handle_of(int device) {                // one for each thread and device: cuBLAS's handles are not shared
-    static thread_local void* handles[64];
-    if (device < 0 || device >= 64) return nullptr;
-    if (!handles[device] && blas.create(&handles[device]) != 0) handles[device] = nullptr;
-    return handles[device];
-}
+CygHandles handles;
 
 // The operand whose columns are the rows of the row-major matrix: its leading dimension, and whether it is transposed.
 bool lead(int64_t row, int64_t column, int64_t rows, int64_t columns, int* ld, int* transposed) {
@@ -111,21 +104,21 @@ bool lead(int64_t row, int64_t column, int64_t rows, int64_t columns, int* ld, i
 
 int by_cublas(int code, const CygProduct& p, void* stream) {
     if (!blas.gemm) return CYG_NO_LIBRARY;
-    int device = 0, lda, ldb, ta, tb;
-    const cudaError_t error = cudaGetDevice(&device);
-    if (error != cudaSuccess) return (int)error;
-    void* handle = handle_of(device);
-    if (!handle || blas.set_stream(handle, stream) != 0) return CYG_LIBRARY_FAILED;
+    int lda, ldb, ta, tb;
     if (!lead(p.a_row, p.a_column, p.m, p.k, &lda, &ta) || !lead(p.b_row, p.b_column, p.k, p.n, &ldb, &tb)) return CYG_STRIDES;
     const int type = code == C_FLOAT16 ? 2 : code == C_BFLOAT16 ? 14 : code == C_FLOAT32 ? 0 : code == C_FLOAT64 ? 1
         : code == C_COMPLEX64 ? 4 : 5;
     const bool wide = code == C_FLOAT64 || code == C_COMPLEX128;
     const double alpha[2] = {p.alpha, 0}, beta[2] = {p.beta, 0};
     const float alpha_f[2] = {(float)p.alpha, 0}, beta_f[2] = {(float)p.beta, 0};
+    std::lock_guard<std::mutex> hold(handles.busy);
+    void* handle;
+    const int error = handles.of(stream, blas.create, blas.set_stream, "cublasCreate", &handle);
+    if (error) return error;
     const int status = blas.gemm(handle, tb, ta, (int)p.n, (int)p.m, (int)p.k, wide ? (const void*)alpha : alpha_f, p.b, type,
         ldb, p.b_batch, p.a, type, lda, p.a_batch, wide ? (const void*)beta : beta_f, p.y, type, (int)p.n, p.y_batch,
         (int)p.batches, wide ? COMPUTE_64F : COMPUTE_32F, DEFAULT_ALGORITHM);
-    return status == 0 ? 0 : CYG_LIBRARY_FAILED;
+    return status == 0 ? 0 : cyg_library_failed("cublasGemmStridedBatchedEx", status, nullptr);
 }
 
 #endif
@@ -140,8 +133,8 @@ int cyg_blas_open(const char* path) {
     if (blas.gemm) return 1;
     void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!library) return 0;
-    blas.create = (Create)dlsym(library, "cublasCreate_v2");
-    blas.set_stream = (SetStream)dlsym(library, "cublasSetStream_v2");
+    blas.create = (CygCreate)dlsym(library, "cublasCreate_v2");
+    blas.set_stream = (CygSetStream)dlsym(library, "cublasSetStream_v2");
     blas.gemm = (Gemm)dlsym(library, "cublasGemmStridedBatchedEx");
     if (!blas.create || !blas.set_stream) blas.gemm = nullptr;
     return blas.gemm != nullptr;

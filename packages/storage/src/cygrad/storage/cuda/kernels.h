@@ -17,8 +17,10 @@ enum {
     CYG_NO_KERNEL = -1,        /* for this dtype */
     CYG_TOO_MANY_DIMS = -2,
     CYG_NO_LIBRARY = -3,       /* cuBLAS or cuDNN was not opened */
-    CYG_LIBRARY_FAILED = -4,   /* it returned an error */
-    CYG_STRIDES = -5           /* of a matrix, which the library does not take: make it contiguous */
+    CYG_LIBRARY_FAILED = -4,   /* it returned an error: cyg_library_said */
+    CYG_STRIDES = -5,          /* of a matrix, which the library does not take: make it contiguous */
+    CYG_NOT_TAKEN = -6,        /* cuDNN has no algorithm for a convolution */
+    CYG_TOO_LONG = -7          /* a line of 2^31 elements or more */
 };
 
 /* held, bit k: operand k is one number in the host's memory */
@@ -120,10 +122,11 @@ int cyg_count(int64_t* y, int64_t count, void* stream);    /* 0, 1, 2, ... */
 int cyg_triangle(int size, char* x, int ndim, const int64_t* sizes, const int64_t* steps, int64_t count, int64_t diagonal,
                  int upper, void* stream);
 
-/* == sorting: places (and, for int64, keys) of each line in order, row-major, lines one after another == */
+/* == sorting: places (and, of one line of int64, keys) of each line in order, row-major, lines one after another == */
 
-int64_t cyg_sort_scratch(int64_t total);
-int cyg_sort(int code, const CygLines* lines, int descending, int64_t* places, int64_t* keys, void* scratch, void* stream);
+int cyg_sort_scratch(int code, int64_t lines, int64_t count, int64_t* nbytes);
+int cyg_sort(int code, const CygLines* lines, int descending, int64_t* places, int64_t* keys, void* scratch, int64_t nbytes,
+             void* stream);
 int cyg_search(int code, const char* bounds, const char* x, const int64_t* sorter, int64_t* y, int64_t width, int64_t each,
                int64_t total, int right, void* stream);
 
@@ -168,6 +171,23 @@ int cyg_rows_inner(int code, const char* a, const char* b, char* y, int64_t rows
 int cyg_pool(int what, const void* plan, void* stream);
 int cyg_patches(int back, const void* plan, void* stream);     /* y of x; back: x, added up from y */
 
+/* == convolutions by cuDNN: a Conv whose x, w and y are dense. A plan is kept for the next convolution of its geometry == */
+
+enum { CYG_CONV_RESULT, CYG_CONV_INPUT, CYG_CONV_WEIGHT };
+enum {                         /* settings, bits */
+    CYG_CONV_TF32 = 1,         /* float32 may be multiplied in TF32 */
+    CYG_CONV_ANY_ORDER = 2,    /* sums may differ from run to run */
+    CYG_CONV_MEASURED = 4      /* algorithms are timed, in `most` bytes at `memory`, and overwrite the result */
+};
+int cyg_cudnn_open(const char* path);  /* whether cuDNN is there now */
+int64_t cyg_cudnn_version(void);
+int cyg_convolution_known(int which, const void* conv, int settings);
+/* room: bytes that the convolution needs, at most `most`; CYG_NOT_TAKEN: there is none */
+int cyg_convolution_plan(int which, const void* conv, int settings, char* memory, int64_t most, void** plan, int64_t* room,
+                         void* stream);
+int cyg_convolve(const void* plan, const void* conv, double beta, char* memory, int64_t room, void* stream);
+void cyg_convolution_done(void* plan);
+
 /* == batch normalisation, all row-major and of one dtype, float32 or float64 == */
 
 enum CygChannelsOf { CYG_CHANNELS_NORM, CYG_CHANNELS_SUMS, CYG_CHANNELS_INPUT };
@@ -188,6 +208,7 @@ typedef struct {
     int64_t a_row, a_column, a_batch, b_row, b_column, b_batch, y_batch;      /* in elements */
     double alpha, beta;
 } CygProduct;
+const char* cyg_library_said(void);    /* of the call of this thread that failed last */
 int cyg_blas_open(const char* path);   /* whether cuBLAS is there now; the path is what dlopen takes */
 int cyg_product(int code, const CygProduct* product, void* stream);
 

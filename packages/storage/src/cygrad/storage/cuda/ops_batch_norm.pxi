@@ -84,8 +84,12 @@ cdef Storage op_batch_norm_sums(Meta* y, Meta* g, Meta* x, Meta* stats):
     shape[0], shape[1] = 2, c.channels
     s = allocate_contig(y, 2, shape, COMPUTED[x.dtype])
     c.sums, c.stats, c.x, c.g = y.data, table.m.data, image.m.data, slope.m.data
-    enter(x.device, &stream)
-    ran(cyg_channels(CYG_CHANNELS_SUMS, COMPUTED[x.dtype], &c, stream), "batch_norm_sums", x.dtype)
+    try:
+        enter(x.device, &stream)
+        ran(cyg_channels(CYG_CHANNELS_SUMS, COMPUTED[x.dtype], &c, stream), "batch_norm_sums", x.dtype)
+    except BaseException:
+        meta_clear(y)
+        raise
     return recast(y, s, x.dtype)
 
 
@@ -100,6 +104,10 @@ cdef Storage op_batch_norm_input(Meta* y, Meta* g, Meta* x, Meta* w, Meta* stats
     totals = dense_of("batch_norm_input", sums, x.dtype, 2 * c.channels)
     s = allocate_contig(y, x.ndim, x.sizes, COMPUTED[x.dtype])
     c.y, c.sums, c.stats, c.x, c.g, c.w = y.data, totals.m.data, table.m.data, image.m.data, slope.m.data, weight.m.data
-    enter(x.device, &stream)
-    ran(cyg_channels(CYG_CHANNELS_INPUT, COMPUTED[x.dtype], &c, stream), "batch_norm_input", x.dtype)
+    try:
+        enter(x.device, &stream)
+        ran(cyg_channels(CYG_CHANNELS_INPUT, COMPUTED[x.dtype], &c, stream), "batch_norm_input", x.dtype)
+    except BaseException:
+        meta_clear(y)
+        raise
     return recast(y, s, x.dtype)

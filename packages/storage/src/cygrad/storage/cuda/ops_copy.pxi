@@ -5,6 +5,7 @@ cdef extern from "kernels.h" nogil:
     int cyg_pointwise(int kernel, int code, const void* it, const double* attr, unsigned held, void* stream)
     int cyg_copy(int to, int source, const void* it, void* stream)
     int cyg_fill(int code, const void* it, const void* cell, void* stream)
+    const char* cyg_library_said()
 
 
 cdef int ran(int code, str op, int dtype) except -1:
@@ -18,9 +19,11 @@ cdef int ran(int code, str op, int dtype) except -1:
     if code == -3:
         raise RuntimeError(f"{op}: cuBLAS has not been opened")
     if code == -4:
-        raise RuntimeError(f"{op}: cuBLAS reports an error")
+        raise RuntimeError(f"{op}: {cyg_library_said().decode()}")
     if code == -5:
         raise RuntimeError(f"{op}: cuBLAS does not take the strides of an operand")
+    if code == -7:
+        raise RuntimeError(f"{op}: a dimension of 2147483648 elements or more is not supported on CUDA devices")
     return check(code, op)
 
 
@@ -132,7 +135,11 @@ cdef int fill_double(Meta* dst, double value) except -1:
 
 cdef Storage op_full(Meta* y, int nd, const int64_t* sizes, double value, int dtype):
     cdef Storage s = allocate_contig(y, nd, sizes, dtype)
-    fill_double(y, value)
+    try:
+        fill_double(y, value)
+    except BaseException:
+        meta_clear(y)
+        raise
     return s
 
 

@@ -201,18 +201,17 @@ cdef int pass_through(const Picked* p, Storage places, Meta* x, Meta* v) except 
 cdef int join_at(const Picked* p, Storage places, Meta* x, Meta* v, int mode) except -1:
     """x joined with v at its places, equal ones in their order."""
     cdef CygJoinPlaces c
-    cdef Storage order, ordered, room
-    cdef void* stream
+    cdef Storage order, ordered
     cdef CygLines l
+    cdef void* stream
     cdef int d
     if p.n * p.inner == 0:
         return 0
     order, ordered = scratch(x.device, p.n * 8), scratch(x.device, p.n * 8)
-    room = scratch(x.device, cyg_sort_scratch(p.n))
     memset(&l, 0, sizeof(CygLines))
     l.x, l.lines, l.count, l.st[1] = places.ptr, 1, p.n, 8
+    sort_lines("index", x.device, INT64, &l, False, order.ptr, ordered.ptr)
     enter(x.device, &stream)
-    ran(cyg_sort(INT64, &l, False, <int64_t*>order.ptr, <int64_t*>ordered.ptr, room.ptr, stream), "index", INT64)
     c.x, c.v, c.places, c.order = x.data, v.data, <int64_t*>ordered.ptr, <int64_t*>order.ptr
     c.count, c.inner, c.how, c.value_ndim, c.ndim = p.n, p.inner, mode, 0, 0
     for d in range(p.nvalue - 1, -1, -1):
@@ -362,19 +361,28 @@ cdef Storage op_index_select(Meta* y, Meta* x, int64_t dim, Meta* index):
 
 cdef Storage op_gather(Meta* y, Meta* x, int64_t dim, Meta* index):
     cdef Meta held
-    cdef Picked p
-    cdef Storage keep, s, places
+    cdef Storage keep
     check_lookup("gather", x, dim, index, NULL)
     memset(&held, 0, sizeof(Meta))
     keep = take_index(&held, index)
     try:
         check_lookup_values("gather", x, dim, &held)
-        s = allocate_contig(y, index.ndim, index.sizes, x.dtype)
-        if index.numel:
-            places = join_elements(&p, x, dim, &held, y)
-            pass_through(&p, places, x, y)
+        return gather_from(y, x, dim, &held)
     finally:
         meta_clear(&held)
+
+
+cdef Storage gather_from(Meta* y, Meta* x, int64_t dim, Meta* index):
+    """The same of an int64 index whose numbers are known to be right: nothing waits for the device."""
+    cdef Picked p
+    cdef Storage places, s = allocate_contig(y, index.ndim, index.sizes, x.dtype)
+    try:
+        if index.numel:
+            places = join_elements(&p, x, dim, index, y)
+            pass_through(&p, places, x, y)
+    except BaseException:
+        meta_clear(y)
+        raise
     return s
 
 
@@ -389,6 +397,9 @@ cdef Storage op_take(Meta* y, Meta* x, Meta* index):
         s = allocate_contig(y, index.ndim, index.sizes, x.dtype)
         places = join_flat(&p, &dense, 0, index, y)
         pass_through(&p, places, &dense, y)
+    except BaseException:
+        meta_clear(y)
+        raise
     finally:
         meta_clear(&dense)
     return s

@@ -137,14 +137,14 @@ cdef Storage reduce_to(Meta* y, Meta* x, uint64_t mask, bint keepdim, int kid, i
     reduced_shape(x, mask, keepdim, &ndim, sizes)
     meta_place(y, x.device)
     s = allocate_contig(y, ndim, sizes, code)
-    if x.numel == 0:
-        fill_double(y, empty)
-        return s
     p.y, p.index, p.code = y.data, NULL, code
     if out == AS_INDEX:
         p.y, p.index = NULL, y.data
     try:
-        fold(&p, x, mask, kid, out, attr)
+        if x.numel == 0:
+            fill_double(y, empty)
+        else:
+            fold(&p, x, mask, kid, out, attr)
     except BaseException:
         meta_clear(y)
         raise
@@ -171,7 +171,11 @@ cdef Storage modulus(Meta* y, Meta* x):
     meta_place(y, x.device)
     s = allocate_contig(y, x.ndim, x.sizes, real_of(x.dtype))
     operands[0], operands[1] = y, x
-    run_row(K_ABS, x.dtype, operands, 2, NULL)
+    try:
+        run_row(K_ABS, x.dtype, operands, 2, NULL)
+    except BaseException:
+        meta_clear(y)
+        raise
     return s
 
 
@@ -223,8 +227,12 @@ cdef Storage along(str op, int kid, Meta* y, Meta* a, Meta* b, int64_t dim):
     l.y, l.x, l.d = y.data, a.data, b.data if b != NULL else NULL
     l.w = l.b = NULL
     l.attr = 0
-    enter(y.device, &stream)
-    ran(cyg_lines(what, a.dtype, &l, stream), op, a.dtype)
+    try:
+        enter(y.device, &stream)
+        ran(cyg_lines(what, a.dtype, &l, stream), op, a.dtype)
+    except BaseException:
+        meta_clear(y)
+        raise
     return s
 
 
@@ -258,6 +266,9 @@ cdef Storage norm_rows(int kid, str op, Meta* y, Meta* d, Meta* x, Meta* w, Meta
             l.step[0][i] = l.count * l.st[i]
         enter(y.device, &stream)
         ran(cyg_lines(CYG_LINES_LAYER_NORM if kid == H_LAYER_NORM else CYG_LINES_LAYER_NORM_INPUT, x.dtype, &l, stream), op, x.dtype)
+    except BaseException:
+        meta_clear(y)
+        raise
     finally:
         for i in range(4):
             meta_clear(&held[i])
@@ -283,6 +294,9 @@ cdef Storage op_layer_norm_weight(Meta* y, Meta* d, Meta* x, double eps, int ndi
         enter(x.device, &stream)
         room = scratch(x.device, cyg_norm_weight_scratch(x.dtype, rows, y.numel))
         ran(cyg_norm_weight(x.dtype, y.data, a.data, b.data, rows, y.numel, eps, room.ptr, stream), "layer_norm_weight", x.dtype)
+    except BaseException:
+        meta_clear(y)
+        raise
     finally:
         meta_clear(&a)
         meta_clear(&b)

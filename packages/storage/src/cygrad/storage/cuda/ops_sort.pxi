@@ -1,10 +1,22 @@
 # Sorting on a device. May use: ops_reduce (lines), ops_index.
 
 cdef extern from "kernels.h" nogil:
-    int64_t cyg_sort_scratch(int64_t total)
-    int cyg_sort(int code, const CygLines* lines, int descending, int64_t* places, int64_t* keys, void* scratch, void* stream)
+    int cyg_sort_scratch(int code, int64_t lines, int64_t count, int64_t* nbytes)
+    int cyg_sort(int code, const CygLines* lines, int descending, int64_t* places, int64_t* keys, void* scratch, int64_t nbytes,
+                 void* stream)
     int cyg_search(int code, const char* bounds, const char* x, const int64_t* sorter, int64_t* y, int64_t width, int64_t each,
                    int64_t total, int right, void* stream)
+
+
+cdef int sort_lines(str op, int device, int code, const CygLines* l, bint descending, char* places, char* keys) except -1:
+    """Places of each line in stable order; keys: NULL, or where one line of int64 goes itself."""
+    cdef int64_t nbytes = 0
+    cdef void* stream
+    cdef Storage room
+    enter(device, &stream)
+    ran(cyg_sort_scratch(code, l.lines, l.count, &nbytes), op, code)
+    room = scratch(device, nbytes)
+    return ran(cyg_sort(code, l, descending, <int64_t*>places, <int64_t*>keys, room.ptr, nbytes, stream), op, code)
 
 
 cdef Storage order_of(Meta* y, Meta* x, int64_t dim, bint descending):
@@ -12,11 +24,9 @@ cdef Storage order_of(Meta* y, Meta* x, int64_t dim, bint descending):
     cdef CygLines l
     cdef Meta made
     cdef Meta* operands[2]
-    cdef Storage s, room
-    cdef int64_t sizes[MAXDIM]
+    cdef Storage s
     cdef int64_t strides[MAXDIM]
     cdef int64_t step
-    cdef void* stream
     cdef int d
     if is_complex(x.dtype):
         no_kernel("sort", x.dtype)
@@ -38,9 +48,7 @@ cdef Storage order_of(Meta* y, Meta* x, int64_t dim, bint descending):
             operands[0], operands[1] = &made, x
             line_dims(&l, operands, 2, dim)
             l.x = x.data
-            enter(x.device, &stream)
-            room = scratch(x.device, cyg_sort_scratch(x.numel))
-            ran(cyg_sort(x.dtype, &l, descending, <int64_t*>made.data, NULL, room.ptr, stream), "sort", x.dtype)
+            sort_lines("sort", x.device, x.dtype, &l, descending, made.data, NULL)
         if is_rowmajor(&made):
             meta_like(y, &made)
             return s
@@ -52,7 +60,7 @@ cdef Storage order_of(Meta* y, Meta* x, int64_t dim, bint descending):
 cdef tuple op_sort(Meta* y, Meta* index, Meta* x, int64_t dim, bint descending, bint stable):
     cdef Storage values, places = order_of(index, x, dim, descending)
     try:
-        values = op_gather(y, x, dim, index)
+        values = gather_from(y, x, dim, index)
     except BaseException:
         meta_clear(index)
         raise
@@ -73,7 +81,10 @@ cdef tuple op_topk(Meta* y, Meta* index, Meta* x, int64_t k, int64_t dim, bint l
         else:
             meta_like(&front, &order)
         places = op_clone(index, &front, INT64, True)
-        values = op_gather(y, x, dim, index)
+        values = gather_from(y, x, dim, index)
+    except BaseException:
+        meta_clear(index)
+        raise
     finally:
         meta_clear(&order)
         meta_clear(&front)
@@ -100,7 +111,7 @@ cdef tuple op_kthvalue(Meta* y, Meta* index, Meta* x, int64_t k, int64_t dim, bi
         else:
             meta_like(&front, &order)
         second = op_clone(&places, &front, INT64, True)
-        first = op_gather(&values, x, dim, &places)
+        first = gather_from(&values, x, dim, &places)
         view_squeeze(index, &places, drop)
         view_squeeze(y, &values, drop)
     finally:

@@ -1,24 +1,10 @@
 // Windows that slide over images of one to three dimensions: pooling, patches and what is added back from them. A thread
 // gathers one element of the result, so nothing is added by two.
+#include "geometry.cuh"
 #include "launch.cuh"
 
 namespace {
 
-struct Pool {                                // of ops_common_pool.pxi
-    int nd, adaptive, with_padding;
-    int64_t divisor, size[3], out[3], window[3], stride[3], pad[3], dilation[3], planes, points, places;
-    int dtype, device;
-    const char* x;
-    char* y;
-    int64_t* index;
-};
-struct Conv {                                // of ops_common_conv.pxi
-    int nd;
-    int64_t batch, groups, channels, filters, size[3], out[3], window[3], stride[3], pad[3], dilation[3], taps, places, points, tile;
-    int plain, dtype, device;
-    int64_t block, blocks;
-    char *x, *w, *bias, *y;
-};
 enum { MEANS, SPREAD, TOPS, ADD, PICK };
 
 struct Span {
