@@ -149,6 +149,30 @@ def test_layer_norm_differentiated_three_times(torch, F, seeded, shape, sizes):
         torch.testing.assert_close(got, want, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("wanted", ["xwb", "xw", "xb", "wb", "x", "w", "b"])
+@pytest.mark.parametrize(
+    ("shape", "sizes"),
+    [((3, 5), (5,)), ((2, 3, 4), (3, 4)), ((4,), (4,)), ((41, 3, 1030), (1030,)), ((0, 4), (4,)), ((9, 0), (0,))],
+)
+def test_each_choice_of_gradients_of_layer_norm(torch, F, seeded, shape, sizes, wanted):
+    """Some come from one loop, others from one each: all are those of double precision, whatever else is asked for."""
+    w, b, g = torch.rand(sizes) + 0.5, torch.rand(sizes), torch.randn(shape)
+    x = torch.randn(*shape, 2)[..., 0]
+
+    def gradients(*tensors):
+        tensors = [t.detach().clone().requires_grad_(name in wanted) for t, name in zip(tensors, "xwb", strict=True)]
+        F.layer_norm(tensors[0], sizes, tensors[1], tensors[2]).backward(g.to(tensors[0].dtype))
+        return [t.grad for t in tensors]
+
+    exact = gradients(*(t.double() for t in (x, w, b)))
+    for dtype, tolerance in ((torch.float32, 1e-5), (torch.bfloat16, 0.05)):
+        for got, want, name in zip(gradients(*(t.to(dtype) for t in (x, w, b))), exact, "xwb", strict=True):
+            assert (got is None) == (name not in wanted)
+            if got is not None:
+                assert got.dtype == dtype and got.is_contiguous()
+                torch.testing.assert_close(got.double(), want, rtol=tolerance, atol=10 * tolerance)
+
+
 @pytest.mark.parametrize("which", [(0, 0, 0), (0, None, None), (None, 0, 0), (0, 0, None), (0, None, 0)])
 def test_layer_norm_under_vmap_has_its_rule(torch, F, seeded, recwarn, which):
     """With every choice of what differs between the examples, forward and gradients; no loop is warned of."""

@@ -87,7 +87,7 @@ def test_beta_0_forgets_what_it_adds():
 @pytest.mark.parametrize("size", [(5, 70, 1), (1, 70, 5), (400, 700, 1), (1, 700, 400), (1, 3, 1)])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
 def test_a_matrix_by_a_vector(size, dtype):
-    """In every layout and with every factor; what the memory of the result held before does not matter, NaN and Inf do."""
+    """In every layout and with every factor; what the result's memory held before does not matter, NaN and Inf do."""
     n, k, p = size
     rng = np.random.default_rng(0)
     a, b, c = (
@@ -128,7 +128,9 @@ def test_a_float_dot_product_is_added_up_in_double():
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(
-    "size", [(512, 300, 512), (2000, 64, 128), (17, 4096, 2100), (1030, 1030, 33), (129, 700, 130), (3001, 700, 1), (1, 700, 3001)]
+    "size",
+    [(512, 300, 512), (2000, 64, 128), (17, 4096, 2100), (1030, 1030, 33), (129, 700, 130),
+     (3001, 700, 1), (1, 700, 3001)],
 )
 def test_thread_counts_give_the_same_bits(size, dtype, threads):
     n, k, p = size

@@ -215,6 +215,18 @@ def test_nonzero_and_masked_select(dtype, layout, lay_out):
             np.testing.assert_array_equal(np.asarray(F.masked_select(a, column)), x[wide])
 
 
+@pytest.mark.parametrize("n", [7, 8, 9, 511, 512, 513, 16384, 40_001])
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 1.0])
+def test_masks_of_any_length_and_density(n, share):
+    """Eight at a time, block by block, chunk by chunk; in both layouts of what is tested and of what is taken."""
+    rng = np.random.default_rng(n)
+    mask, x = rng.random((n, 2)) < share, rng.standard_normal((n, 2)).astype("float32")
+    for hit, values in itertools.product((mask[:, 0].copy(), mask[:, 0]), (x[:, 0].copy(), x[:, 0])):
+        np.testing.assert_array_equal(np.asarray(F.nonzero(Array(hit)))[:, 0], np.nonzero(hit)[0])
+        np.testing.assert_array_equal(np.asarray(F.masked_select(Array(values), Array(hit))), values[hit])
+    np.testing.assert_array_equal(np.asarray(F.nonzero(Array(mask))), np.argwhere(mask))
+
+
 # ---- threads and size
 
 

@@ -311,3 +311,21 @@ def test_gradients_of_complex_products(op, include_self):
     zero = src.detach().clone()
     zero[1] = 0
     assert gradcheck(f, (x, zero.requires_grad_()))
+
+
+@pytest.mark.parametrize("n", [7, 8, 9, 511, 513, 40_001])
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 1.0])
+def test_writing_under_masks_of_any_length_and_density(n, share):
+    """What is not under the mask stays; the elements of the source come in order."""
+    cygrad.manual_seed(n)
+    x, source = cygrad.randn(n, 2)[:, 0], cygrad.randn(n)
+    for hit in (cygrad.rand(n) < share, (cygrad.rand(n, 2) < share)[:, 1]):
+        values, mask = x.tolist(), hit.tolist()
+        taken = iter(source.tolist())
+        want = [next(taken) if m else v for m, v in zip(mask, values, strict=True)]
+        assert x.clone().masked_scatter_(hit, source).tolist() == want
+        target = cygrad.zeros(n, 3)[:, 1].copy_(x)
+        target[hit] = source[: sum(mask)]
+        assert target.tolist() == want
+        target[hit] = 7.0
+        assert target.tolist() == [7.0 if m else v for m, v in zip(mask, values, strict=True)]

@@ -56,8 +56,11 @@ def backward_text(rows, helpers, row):
         parts = [part.strip() for part in local.split(",")]
         text = TensorReading(rows, helpers, row, names, 0).read(formula, "T" if len(parts) == 1 else "P")
         if len(parts) > 1:
-            shared.append(f"    cdef tuple found = {text}")
-        shared += [f"    cdef Tensor v_{part} = {f'found[{i}]' if len(parts) > 1 else text}" for i, part in enumerate(parts)]
+            shared += [f"    cdef tuple found_{len(names)} = {text}"]
+            values = [f"found_{len(names)}[{i}]" for i in range(len(parts))]
+        else:
+            values = [text]
+        shared += [f"    cdef Tensor v_{part} = {value}" for part, value in zip(parts, values, strict=True)]
         names |= {part: (f"v_{part}", "T") for part in parts}
     body, uses_sizes = [], False
     for i, p in enumerate(row.inputs):
