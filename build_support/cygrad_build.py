@@ -30,7 +30,8 @@ from setuptools.command.build_py import build_py as _build_py
 from setuptools.command.sdist import sdist as _sdist
 
 SHARED = Path(__file__).resolve().parent
-JOBS = min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+JOBS = min(8, CORES)
 
 # The first two options change no finite result: one lets sqrt be one instruction, the other lets selects become blends.
 # The third keeps the compiler from fusing a * b + c by itself, which it would do in a vector body and not in its scalar
@@ -198,7 +199,8 @@ class Package:
     def sources_stamp(self) -> str:
         """Hash of everything that is compiled or included."""
         digest = hashlib.sha256()
-        suffixes = (".pyx", ".pxd", ".pxi", ".h", ".in", *((".cu", ".cuh", ".inc") if cygrad_cuda.mode() != "0" else ()))
+        device_code = (".cu", ".cuh", ".inc") if cygrad_cuda.mode() != "0" else ()
+        suffixes = (".pyx", ".pxd", ".pxi", ".h", ".in", *device_code)
         for root in (*self.roots(), self.generated, self.shims):
             for path in sorted(p for p in root.rglob("*") if p.suffix in suffixes):
                 if root != self.src and path.parent.name == "kernels" and not path.name.startswith("_"):
@@ -320,7 +322,7 @@ class build_ext(_build_ext):
                 ext.define_macros = macros
             if ext.name == cygrad_cuda.MODULE:
                 source = Path(ext.sources[0]).parent
-                cygrad_cuda.complete(ext, source, Path(self.build_temp), self.rules.include_path(), JOBS)
+                cygrad_cuda.complete(ext, source, Path(self.build_temp), self.rules.include_path(), CORES)
             ext.include_dirs = self.rules.include_path()
             ext.extra_compile_args = [*options, *openmp, *(("-g1", *SANITIZE) if SANITIZE else ("-g0",))]
             ext.extra_link_args = [*openmp, *(SANITIZE or strip)]

@@ -12,11 +12,6 @@ cdef enum:                 # modes; the kernels H_UPDATE + mode - PLUS
     MEAN = 5
 
 
-cdef bint is_half(int code) noexcept nogil:
-    """Types whose sums are made in float32."""
-    return code == FLOAT16 or code == BFLOAT16
-
-
 cdef int reduce_mode(str op, object name, bint sums) except -1:
     """The mode that a reduce argument names."""
     if name == "sum" and sums:
@@ -25,21 +20,6 @@ cdef int reduce_mode(str op, object name, bint sums) except -1:
     if name not in modes:
         raise RuntimeError(f"{op}(): reduce is one of {'sum, ' if sums else ''}{', '.join(modes)}, got {name!r}")
     return modes[name]
-
-
-cdef int put_neutral(Meta* cell, void* memory, int mode, int code) except -1:
-    """One element that changes nothing when joined."""
-    scalar_meta(cell, memory, code)
-    if mode == PLUS or mode == MEAN:
-        return fill_double(cell, 0)
-    if mode == TIMES:
-        return fill_double(cell, 1)
-    if is_float(code):
-        return fill_double(cell, INFINITY if mode == LEAST else -INFINITY)
-    if code == BOOL:
-        return fill_double(cell, 1 if mode == LEAST else 0)
-    top = largest_integer(code)
-    return fill_number(cell, top if mode == LEAST else smallest_integer(code))
 
 
 cdef object smallest_integer(int code):

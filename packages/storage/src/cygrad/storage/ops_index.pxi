@@ -6,6 +6,26 @@
 ctypedef int (*Run)(Meta* x, int64_t dim, Meta* index, Meta* v, Update f) except -1
 
 
+cdef bint is_half(int code) noexcept nogil:
+    """Types whose sums are made in float32."""
+    return code == FLOAT16 or code == BFLOAT16
+
+
+cdef int put_neutral(Meta* cell, void* memory, int mode, int code) except -1:
+    """One element that changes nothing when joined."""
+    scalar_meta(cell, memory, code)
+    if mode == PLUS or mode == MEAN:
+        return fill_double(cell, 0)
+    if mode == TIMES:
+        return fill_double(cell, 1)
+    if is_float(code):
+        return fill_double(cell, INFINITY if mode == LEAST else -INFINITY)
+    if code == BOOL:
+        return fill_double(cell, 1 if mode == LEAST else 0)
+    top = largest_integer(code)
+    return fill_number(cell, top if mode == LEAST else smallest_integer(code))
+
+
 cdef int join_into(Run run, str op, Meta* x, int64_t dim, Meta* index, Meta* v, int mode, bint include_self,
                    bint by_element) except -1:
     """x joined with v; without include_self, what x held there does not count.

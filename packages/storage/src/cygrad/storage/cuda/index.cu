@@ -13,47 +13,34 @@ namespace {
 
 // places[i] (+)= index * step, over positions; an index outside [low, size) leaves its position in `bad`.
 struct FindPlaces {
-    enum { THREADS = 256 };
     int64_t* places;
     const char* index;
-    int64_t count, low, size, step;
+    int64_t low, size, step;
     bool first;
     unsigned long long* bad;
     WideOffsets<2> at;                       // of the index, and of x along positions that have their own place
-    CYG_BODY void operator()(Grid g) const {
-        CYG_EACH_THREAD(t) {
-            const int64_t i = g.block * THREADS + t;
-            if (i < count) {
-                int64_t o[2];
-                at.at(i, o);
-                int64_t k = *(const int64_t*)(index + o[0]);
-                if (k < low || k >= size) {
-                    lower(bad, (unsigned long long)i);
-                    k = 0;
-                }
-                places[i] = (first ? o[1] : places[i]) + (k < 0 ? k + size : k) * step;
-            }
+    CYG_BODY void one(int64_t i) const {
+        int64_t o[2];
+        at.at(i, o);
+        int64_t k = *(const int64_t*)(index + o[0]);
+        if (k < low || k >= size) {
+            lower(bad, (unsigned long long)i);
+            k = 0;
         }
+        places[i] = (first ? o[1] : places[i]) + (k < 0 ? k + size : k) * step;
     }
 };
 
 // v = x at its places
 template <class T> struct Through {
-    enum { THREADS = 256 };
     const char* x;
     char* v;
     const int64_t* places;
-    int64_t count;
     WideOffsets<3> at;                       // of v, of x without its place, of `places`
-    CYG_BODY void operator()(Grid g) const {
-        CYG_EACH_THREAD(t) {
-            const int64_t i = g.block * THREADS + t;
-            if (i < count) {
-                int64_t o[3];
-                at.at(i, o);
-                *(T*)(v + o[0]) = *(const T*)(x + o[1] + *(const int64_t*)((const char*)places + o[2]));
-            }
-        }
+    CYG_BODY void one(int64_t i) const {
+        int64_t o[3];
+        at.at(i, o);
+        *(T*)(v + o[0]) = *(const T*)(x + o[1] + *(const int64_t*)((const char*)places + o[2]));
     }
 };
 
@@ -78,7 +65,6 @@ template <> CYG_IN uint8_t joined_as<bool_t>(int how, uint8_t a, uint8_t b) {
 
 // Sorted places: the thread of the first of equal ones takes them all, for one element before and behind.
 template <class T> struct JoinPlaces {
-    enum { THREADS = 256 };
     char* x;
     const char* v;
     const int64_t *places, *order;           // sorted, and the positions that they come from
@@ -86,21 +72,18 @@ template <class T> struct JoinPlaces {
     int how;
     WideOffsets<1> value;                    // of v along positions
     WideOffsets<2> around;                   // of v and x along what is not indexed
-    CYG_BODY void operator()(Grid g) const {
-        CYG_EACH_THREAD(t) {
-            const int64_t i = g.block * THREADS + t, rank = i / inner;
-            if (rank < count && (rank == 0 || places[rank] != places[rank - 1])) {
-                int64_t o[2], p[1];
-                around.at(i - rank * inner, o);
-                T* there = (T*)(x + o[1] + places[rank]);
-                ValueOf<T> y = Stored<T>::load(*there);
-                for (int64_t j = rank; j < count && places[j] == places[rank]; j++) {
-                    value.at(order[j], p);
-                    y = joined_as<T>(how, y, Stored<T>::load(*(const T*)(v + o[0] + p[0])));
-                }
-                *there = Stored<T>::store(y);
-            }
+    CYG_BODY void one(int64_t i) const {
+        const int64_t rank = i / inner;
+        if (rank > 0 && places[rank] == places[rank - 1]) return;
+        int64_t o[2], p[1];
+        around.at(i - rank * inner, o);
+        T* there = (T*)(x + o[1] + places[rank]);
+        ValueOf<T> y = Stored<T>::load(*there);
+        for (int64_t j = rank; j < count && places[j] == places[rank]; j++) {
+            value.at(order[j], p);
+            y = joined_as<T>(how, y, Stored<T>::load(*(const T*)(v + o[0] + p[0])));
         }
+        *there = Stored<T>::store(y);
     }
 };
 
@@ -118,9 +101,9 @@ template <int N> int fill_offsets(WideOffsets<N>& at, int ndim, const int64_t* s
 template <class T> int through(const CygThrough& c, void* stream) {
     static const int all[3] = {0, 1, 2};
     Through<T> k;
-    k.x = c.x, k.v = c.v, k.places = c.places, k.count = c.count;
+    k.x = c.x, k.v = c.v, k.places = c.places;
     int error = fill_offsets(k.at, c.ndim, c.sizes, c.steps, all);
-    return error ? error : cyg_launch(k, cyg_parts(c.count, Through<T>::THREADS), stream);
+    return error ? error : cyg_each(k, c.count, stream);
 }
 
 template <class T> int join(const CygJoinPlaces& c, void* stream) {
@@ -129,99 +112,68 @@ template <class T> int join(const CygJoinPlaces& c, void* stream) {
     k.x = c.x, k.v = c.v, k.places = c.places, k.order = c.order, k.count = c.count, k.inner = c.inner, k.how = c.how;
     int error = fill_offsets(k.value, c.value_ndim, c.value_sizes, c.value_steps, first);
     if (!error) error = fill_offsets(k.around, c.ndim, c.sizes, c.steps, both);
-    return error ? error : cyg_launch(k, cyg_parts(c.count * c.inner, JoinPlaces<T>::THREADS), stream);
+    return error ? error : cyg_each(k, c.count * c.inner, stream);
 }
 
 // Ones and zeros for what is not zero and what is.
 template <class T> struct Marks {
-    enum { THREADS = 256 };
     const char* x;
     int64_t* y;
-    int64_t count;
     WideOffsets<1> at;
     template <class V> static CYG_IN bool truth(V v) { return v != 0; }
     template <class P> static CYG_IN bool truth(complex_t<P> v) { return v.re != 0 || v.im != 0; }
-    CYG_BODY void operator()(Grid g) const {
-        CYG_EACH_THREAD(t) {
-            const int64_t i = g.block * THREADS + t;
-            if (i < count) {
-                int64_t o[1];
-                at.at(i, o);
-                y[i] = truth(Stored<T>::load(*(const T*)(x + o[0])));
-            }
-        }
+    CYG_BODY void one(int64_t i) const {
+        int64_t o[1];
+        at.at(i, o);
+        y[i] = truth(Stored<T>::load(*(const T*)(x + o[0])));
     }
 };
 
 // Where the running count of marks goes up: the element's number, in row-major order.
 struct Chosen {
-    enum { THREADS = 256 };
     const int64_t* running;
     int64_t* y;
-    int64_t count;
-    CYG_BODY void operator()(Grid g) const {
-        CYG_EACH_THREAD(t) {
-            const int64_t i = g.block * THREADS + t;
-            if (i < count && running[i] != (i ? running[i - 1] : 0)) y[running[i] - 1] = i;
-        }
+    CYG_BODY void one(int64_t i) const {
+        if (running[i] != (i ? running[i - 1] : 0)) y[running[i] - 1] = i;
     }
 };
 
 // Coordinates of element numbers: one column of `found` for each dimension.
 struct Coordinates {
-    enum { THREADS = 256 };
     const int64_t* numbers;
     int64_t* y;
     int64_t found;
     int ndim;
     int64_t sizes[CYG_MAXDIM];
-    CYG_BODY void operator()(Grid g) const {
-        CYG_EACH_THREAD(t) {
-            const int64_t i = g.block * THREADS + t;
-            if (i < found) {
-                int64_t rest = numbers[i];
-                for (int d = ndim - 1; d >= 0; d--) {
-                    y[d * found + i] = rest % sizes[d];
-                    rest /= sizes[d];
-                }
-            }
+    CYG_BODY void one(int64_t i) const {
+        int64_t rest = numbers[i];
+        for (int d = ndim - 1; d >= 0; d--) {
+            y[d * found + i] = rest % sizes[d];
+            rest /= sizes[d];
         }
     }
 };
 
 // Zero left of a diagonal of the last two dimensions, or right of it.
 template <class T> struct Triangle {
-    enum { THREADS = 256 };
     char* x;
-    int64_t count, rows, columns, diagonal;
+    int64_t rows, columns, diagonal;
     bool upper;
     WideOffsets<1> at;
-    CYG_BODY void operator()(Grid g) const {
-        CYG_EACH_THREAD(t) {
-            const int64_t i = g.block * THREADS + t;
-            if (i < count) {
-                const int64_t column = i % columns, row = i / columns % rows;
-                if (upper ? column < row + diagonal : column > row + diagonal) {
-                    int64_t o[1];
-                    at.at(i, o);
-                    *(T*)(x + o[0]) = T();
-                }
-            }
+    CYG_BODY void one(int64_t i) const {
+        const int64_t column = i % columns, row = i / columns % rows;
+        if (upper ? column < row + diagonal : column > row + diagonal) {
+            int64_t o[1];
+            at.at(i, o);
+            *(T*)(x + o[0]) = T();
         }
     }
 };
 
 // 0, 1, 2, ...
 struct Count {
-    enum { THREADS = 256 };
     int64_t* y;
-    int64_t count;
-    CYG_BODY void operator()(Grid g) const {
-        CYG_EACH_THREAD(t) {
-            const int64_t i = g.block * THREADS + t;
-            if (i < count) y[i] = i;
-        }
-    }
+    CYG_BODY void one(int64_t i) const { y[i] = i; }
 };
 
 }
@@ -229,11 +181,11 @@ struct Count {
 int cyg_find_places(const CygPlaces* c, void* stream) {
     FindPlaces k;
     if (c->ndim > CYG_DIMS) return CYG_TOO_MANY_DIMS;
-    k.places = c->places, k.index = c->index, k.count = c->count, k.low = c->low, k.size = c->size, k.step = c->step;
+    k.places = c->places, k.index = c->index, k.low = c->low, k.size = c->size, k.step = c->step;
     k.first = c->first, k.bad = (unsigned long long*)c->bad;
     k.at.clear();
     for (int d = 0; d < c->ndim; d++) k.at.add(c->sizes[d], c->steps[d]);
-    return cyg_launch(k, cyg_parts(c->count, FindPlaces::THREADS), stream);
+    return cyg_each(k, c->count, stream);
 }
 
 int cyg_through(int size, const CygThrough* c, void* stream) {
@@ -262,10 +214,10 @@ int cyg_marks(int code, const char* x, int64_t* y, int ndim, const int64_t* size
               void* stream) {
     if (ndim > CYG_DIMS) return CYG_TOO_MANY_DIMS;
     auto go = [&](auto k) {
-        k.x = x, k.y = y, k.count = count;
+        k.x = x, k.y = y;
         k.at.clear();
         for (int d = 0; d < ndim; d++) k.at.add(sizes[d], &steps[d]);
-        return cyg_launch(k, cyg_parts(count, 256), stream);
+        return cyg_each(k, count, stream);
     };
     switch (code) {
         case C_BOOL: return go(Marks<bool_t>());
@@ -279,28 +231,28 @@ int cyg_marks(int code, const char* x, int64_t* y, int ndim, const int64_t* size
 }
 
 int cyg_chosen(const int64_t* running, int64_t* y, int64_t count, void* stream) {
-    return cyg_launch(Chosen{running, y, count}, cyg_parts(count, Chosen::THREADS), stream);
+    return cyg_each(Chosen{running, y}, count, stream);
 }
 
 int cyg_coordinates(const int64_t* numbers, int64_t* y, int64_t found, int ndim, const int64_t* sizes, void* stream) {
     Coordinates k;
     k.numbers = numbers, k.y = y, k.found = found, k.ndim = ndim;
     for (int d = 0; d < ndim; d++) k.sizes[d] = sizes[d];
-    return cyg_launch(k, cyg_parts(found, Coordinates::THREADS), stream);
+    return cyg_each(k, found, stream);
 }
 
 int cyg_count(int64_t* y, int64_t count, void* stream) {
-    return cyg_launch(Count{y, count}, cyg_parts(count, Count::THREADS), stream);
+    return cyg_each(Count{y}, count, stream);
 }
 
 int cyg_triangle(int size, char* x, int ndim, const int64_t* sizes, const int64_t* steps, int64_t count, int64_t diagonal,
                  int upper, void* stream) {
     if (ndim > CYG_DIMS) return CYG_TOO_MANY_DIMS;
     auto go = [&](auto k) {
-        k.x = x, k.count = count, k.rows = sizes[1], k.columns = sizes[0], k.diagonal = diagonal, k.upper = upper;
+        k.x = x, k.rows = sizes[1], k.columns = sizes[0], k.diagonal = diagonal, k.upper = upper;
         k.at.clear();
         for (int d = 0; d < ndim; d++) k.at.add(sizes[d], &steps[d]);
-        return cyg_launch(k, cyg_parts(count, 256), stream);
+        return cyg_each(k, count, stream);
     };
     switch (size) {
         case 1: return go(Triangle<uint8_t>());

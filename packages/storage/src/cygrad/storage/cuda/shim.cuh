@@ -96,4 +96,20 @@ template <class T> CYG_FN T cyg_min(T a, T b) { return b < a ? b : a; }
 template <class T> CYG_FN T cyg_max(T a, T b) { return a < b ? b : a; }
 CYG_FN int64_t cyg_parts(int64_t n, int64_t per) { return (n + per - 1) / per; }
 
+// Work in which threads have nothing to tell each other: `one(i)` for each i below `count`.
+template <class Work> struct Each {
+    enum { THREADS = 256 };
+    Work work;
+    int64_t count;
+    CYG_BODY void operator()(Grid g) const {
+        CYG_EACH_THREAD(t) {
+            const int64_t i = g.block * THREADS + t;
+            if (i < count) work.one(i);
+        }
+    }
+};
+template <class Work> static int cyg_each(const Work& work, int64_t count, void* stream) {
+    return cyg_launch(Each<Work>{work, count}, cyg_parts(count, Each<Work>::THREADS), stream);
+}
+
 #endif

@@ -36,7 +36,6 @@ CYG_FN void split(int64_t i, const int64_t* sizes, int64_t* at) {
 }
 
 template <class T> struct Windows {          // MEANS, TOPS and PICK: one place of a plane
-    enum { THREADS = 128 };
     typedef ValueOf<T> V;
     Pool p;
     int what;
@@ -70,18 +69,11 @@ template <class T> struct Windows {          // MEANS, TOPS and PICK: one place 
         *y = Stored<T>::store(best);
         p.index[i] = found;
     }
-    CYG_BODY void operator()(Grid g) const {
-        CYG_EACH_THREAD(t) {
-            const int64_t i = g.block * THREADS + t;
-            if (i < p.planes * p.places) one(i);
-        }
-    }
 };
 
 // What goes back to one point of a plane from all windows that have it: shares of means, or the whole where the window's index
 // names the point.
 template <class T> struct Spread {
-    enum { THREADS = 128 };
     Pool p;
     bool named;
     CYG_IN void range(int d, int64_t i, int64_t* low, int64_t* high) const {
@@ -109,16 +101,9 @@ template <class T> struct Spread {
                 }
         ((T*)p.y)[i] = Stored<T>::store((ValueOf<T>)total);
     }
-    CYG_BODY void operator()(Grid g) const {
-        CYG_EACH_THREAD(t) {
-            const int64_t i = g.block * THREADS + t;
-            if (i < p.planes * p.points) one(i);
-        }
-    }
 };
 
 template <class T> struct Patches {          // (item, channel, tap, place) of the patches from x, or x from them
-    enum { THREADS = 256 };
     Conv c;
     bool back;
     CYG_IN T patch(int64_t i) const {
@@ -151,24 +136,20 @@ template <class T> struct Patches {          // (item, channel, tap, place) of t
         }
         return Stored<T>::store((ValueOf<T>)total);
     }
-    CYG_BODY void operator()(Grid g) const {
-        CYG_EACH_THREAD(t) {
-            const int64_t i = g.block * THREADS + t, planes = c.batch * c.groups * c.channels;
-            if (back) {
-                if (i < planes * c.points) ((T*)c.x)[i] = added(i);
-            } else if (i < planes * c.taps * c.places) {
-                ((T*)c.y)[i] = patch(i);
-            }
-        }
+    CYG_IN void one(int64_t i) const {
+        if (back)
+            ((T*)c.x)[i] = added(i);
+        else
+            ((T*)c.y)[i] = patch(i);
     }
 };
 
 template <class T> int pool(const Pool& p, int what, void* stream) {
     switch (what) {
         case SPREAD: case ADD:
-            return cyg_launch(Spread<T>{p, what == ADD}, cyg_parts(p.planes * p.points, Spread<T>::THREADS), stream);
+            return cyg_each(Spread<T>{p, what == ADD}, p.planes * p.points, stream);
     }
-    return cyg_launch(Windows<T>{p, what}, cyg_parts(p.planes * p.places, Windows<T>::THREADS), stream);
+    return cyg_each(Windows<T>{p, what}, p.planes * p.places, stream);
 }
 
 }
@@ -188,7 +169,7 @@ int cyg_patches(int back, const void* plan, void* stream) {
     const Conv& c = *(const Conv*)plan;
     const int64_t planes = c.batch * c.groups * c.channels, count = planes * (back ? c.points : c.taps * c.places);
     switch (c.dtype) {
-#define CASE(code, T) case code: return cyg_launch(Patches<T>{c, back != 0}, cyg_parts(count, Patches<T>::THREADS), stream);
+#define CASE(code, T) case code: return cyg_each(Patches<T>{c, back != 0}, count, stream);
         CYG_REALS(CASE)
 #undef CASE
     }

@@ -81,81 +81,58 @@ template <class K> int sort_pairs(Pairs<K>* p, int64_t count, int bits, void* me
 #endif
 
 template <class T, class K> struct LoadKeys {
-    enum { THREADS = 256 };
     const char* x;
     K* keys;
     uint32_t* places;
-    int64_t first, count, total, step;       // lines before these; elements of a line, of all
+    int64_t first, count, step;              // lines before these; elements of a line
     bool descending, lines_above, within;    // within: a place counts from the start of its line
     WideOffsets<1> at;                       // of lines
-    CYG_BODY void operator()(Grid g) const {
-        CYG_EACH_THREAD(t) {
-            const int64_t i = g.block * THREADS + t, line = i / count, k = i - line * count;
-            if (i < total) {
-                int64_t o[1];
-                at.at(first + line, o);
-                const uint64_t key = KeyOf<T>::of(*(const T*)(x + o[0] + k * step));
-                const uint64_t all = ~(uint64_t)0 >> (64 - KeyOf<T>::BITS);
-                keys[i] = (K)((descending ? ~key & all : key) | (lines_above ? (uint64_t)line << (KeyOf<T>::BITS & 63) : 0));
-                places[i] = (uint32_t)(within ? k : i);
-            }
-        }
+    CYG_BODY void one(int64_t i) const {
+        const int64_t line = i / count, k = i - line * count;
+        int64_t o[1];
+        at.at(first + line, o);
+        const uint64_t key = KeyOf<T>::of(*(const T*)(x + o[0] + k * step));
+        const uint64_t all = ~(uint64_t)0 >> (64 - KeyOf<T>::BITS);
+        keys[i] = (K)((descending ? ~key & all : key) | (lines_above ? (uint64_t)line << (KeyOf<T>::BITS & 63) : 0));
+        places[i] = (uint32_t)(within ? k : i);
     }
 };
 
 struct LinesOf {                             // keys that are the lines of places
-    enum { THREADS = 256 };
     const uint32_t* places;
     uint32_t* lines;
-    int64_t count, total;
-    CYG_BODY void operator()(Grid g) const {
-        CYG_EACH_THREAD(t) {
-            const int64_t i = g.block * THREADS + t;
-            if (i < total) lines[i] = (uint32_t)(places[i] / count);
-        }
-    }
+    int64_t count;
+    CYG_BODY void one(int64_t i) const { lines[i] = (uint32_t)(places[i] / count); }
 };
 
 struct PutPlaces {
-    enum { THREADS = 256 };
     const uint32_t* places;
     const uint64_t* sorted;
-    int64_t *y, *keys, count, total;         // keys: NULL, or the sorted keys themselves
+    int64_t *y, *keys, count;                // keys: NULL, or the sorted keys themselves
     bool within;
-    CYG_BODY void operator()(Grid g) const {
-        CYG_EACH_THREAD(t) {
-            const int64_t i = g.block * THREADS + t;
-            if (i < total) {
-                y[i] = within ? places[i] : places[i] % count;
-                if (keys) keys[i] = (int64_t)(sorted[i] ^ (uint64_t)1 << 63);
-            }
-        }
+    CYG_BODY void one(int64_t i) const {
+        y[i] = within ? places[i] : places[i] % count;
+        if (keys) keys[i] = (int64_t)(sorted[i] ^ (uint64_t)1 << 63);
     }
 };
 
 // First places where x could stand among the sorted bounds of its line.
 template <class T> struct Search {
-    enum { THREADS = 256 };
     const T *bounds, *x;
     const int64_t* sorter;
-    int64_t *y, width, each, total;          // bounds in a line, elements of x for a line (0: one line for all)
+    int64_t *y, width, each;                 // bounds in a line, elements of x for a line (0: one line for all)
     bool right;
-    CYG_BODY void operator()(Grid g) const {
-        CYG_EACH_THREAD(t) {
-            const int64_t i = g.block * THREADS + t;
-            if (i < total) {
-                const int64_t line = each ? i / each * width : 0;
-                const uint64_t key = KeyOf<T>::of(x[i]);
-                int64_t low = 0, high = width;
-                while (low < high) {
-                    const int64_t middle = (low + high) / 2, at = sorter ? sorter[line + middle] : middle;
-                    const uint64_t b = KeyOf<T>::of(bounds[line + at]);
-                    if (b < key || (right && b == key)) low = middle + 1;
-                    else high = middle;
-                }
-                y[i] = low;
-            }
+    CYG_BODY void one(int64_t i) const {
+        const int64_t line = each ? i / each * width : 0;
+        const uint64_t key = KeyOf<T>::of(x[i]);
+        int64_t low = 0, high = width;
+        while (low < high) {
+            const int64_t middle = (low + high) / 2, at = sorter ? sorter[line + middle] : middle;
+            const uint64_t b = KeyOf<T>::of(bounds[line + at]);
+            if (b < key || (right && b == key)) low = middle + 1;
+            else high = middle;
         }
+        y[i] = low;
     }
 };
 
@@ -202,25 +179,25 @@ template <class K> int room_for(const Way& w, size_t* room) {
 
 template <class T, class K> int sort_group(const CygLines& l, const Way& w, int64_t first, int64_t lines, bool descending, int64_t* y,
                                            int64_t* sorted, char* memory, size_t room, void* stream) {
-    const int64_t total = lines * l.count, blocks = cyg_parts(total, 256);
+    const int64_t total = lines * l.count;
     Pairs<K> p = pairs_in<K>(memory, w.most, w.key_size);
     char* rest = memory + 2 * whole(w.most * w.key_size) + 2 * whole(w.most * 4);
     LoadKeys<T, K> k;
-    k.x = l.x, k.keys = p.keys[0], k.places = p.places[0], k.first = first, k.count = l.count, k.total = total, k.step = l.st[1];
+    k.x = l.x, k.keys = p.keys[0], k.places = p.places[0], k.first = first, k.count = l.count, k.step = l.st[1];
     k.descending = descending, k.lines_above = w.group > 1 && !w.twice, k.within = !w.twice;
     k.at.clear();
     for (int d = 0; d < l.ndim; d++) k.at.add(l.size[d], &l.step[d][1]);
-    int error = cyg_launch(k, blocks, stream);
+    int error = cyg_each(k, total, stream);
     if (!error) error = sort_pairs(&p, total, w.bits, rest, &room, stream);
     uint32_t* places = p.places[p.now];
     const uint64_t* keys = (const uint64_t*)p.keys[p.now];
     if (!error && w.twice) {
         Pairs<uint32_t> q = {{(uint32_t*)p.keys[0], (uint32_t*)p.keys[1]}, {places, p.places[1 - p.now]}, 0};
-        error = cyg_launch(LinesOf{places, q.keys[0], l.count, total}, blocks, stream);
+        error = cyg_each(LinesOf{places, q.keys[0], l.count}, total, stream);
         if (!error) error = sort_pairs(&q, total, w.line_bits, rest, &room, stream);
         places = q.places[q.now];
     }
-    return error ? error : cyg_launch(PutPlaces{places, keys, y, sorted, l.count, total, !w.twice}, blocks, stream);
+    return error ? error : cyg_each(PutPlaces{places, keys, y, sorted, l.count, !w.twice}, total, stream);
 }
 
 template <class T> int sort(const CygLines& l, bool descending, int64_t* y, int64_t* sorted, char* memory, int64_t nbytes, void* stream) {
@@ -277,8 +254,8 @@ int cyg_search(int code, const char* bounds, const char* x, const int64_t* sorte
         case C_BOOL: return CYG_NO_KERNEL;
 #define CASE(code, T) \
         case code: { \
-            Search<T> k = {(const T*)bounds, (const T*)x, sorter, y, width, each, total, right != 0}; \
-            return cyg_launch(k, cyg_parts(total, Search<T>::THREADS), stream); \
+            Search<T> k = {(const T*)bounds, (const T*)x, sorter, y, width, each, right != 0}; \
+            return cyg_each(k, total, stream); \
         }
         CYG_INTEGERS(CASE)
         CYG_REALS(CASE)
