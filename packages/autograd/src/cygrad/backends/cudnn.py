@@ -1,8 +1,8 @@
 """cuDNN, which convolutions on CUDA devices use where it is found, and how they do.
 
-``enabled``, ``deterministic``, ``benchmark`` and ``allow_tf32`` can be set. Algorithms whose sums are the same in every run are
-taken unless ``benchmark`` is True and ``deterministic`` is not; ``benchmark`` times what there is, once for each geometry.
-``benchmark_limit`` is remembered, and has no effect.
+``enabled``, ``deterministic``, ``benchmark`` and ``allow_tf32`` can be set. Algorithms whose sums are the same in every
+run are taken unless ``benchmark`` is True and ``deterministic`` is not; ``benchmark`` times what there is, once for each
+geometry. ``benchmark_limit`` is remembered, and has no effect.
 """
 
 import sys
@@ -11,8 +11,8 @@ from types import ModuleType
 
 from cygrad.storage import cuda as _cuda
 
-__all__ = ["allow_tf32", "benchmark", "benchmark_limit", "deterministic", "enabled", "flags", "is_acceptable",
-           "is_available", "version"]
+__all__ = ["allow_tf32", "benchmark", "benchmark_limit", "deterministic", "enabled", "flags",  # noqa: F822
+           "is_acceptable", "is_available", "version"]
 
 _SETTINGS = ("enabled", "benchmark", "benchmark_limit", "deterministic", "allow_tf32")
 
