@@ -1,8 +1,8 @@
 """cuDNN, which convolutions on CUDA devices use where it is found, and how they do.
 
 ``enabled``, ``deterministic``, ``benchmark`` and ``allow_tf32`` can be set. Algorithms whose sums are the same in every
-run are taken unless ``benchmark`` is True and ``deterministic`` is not; ``benchmark`` times what there is, once for each
-geometry. ``benchmark_limit`` is remembered, and has no effect.
+run are taken unless ``benchmark`` is True and ``deterministic`` is not. ``benchmark`` times what there is, once for
+each geometry; ``benchmark_limit`` is remembered, and has no effect.
 """
 
 import sys
