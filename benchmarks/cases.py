@@ -48,6 +48,7 @@ GROUPS = {
     "convolution": ("3x3, 1x1, strided; forward and backward", 1.15),
     "depthwise and pooling": ("depthwise convolution, max and average pooling", 0.8),
     "optimizers": ("a step over 5 million parameters", 0.3),
+    "optimizers, fused": ("the same, with PyTorch's one loop for all parameters", 1.0),
     "data": ("a batch of a loader: in the process, and by two workers that stay", 0.6),
     "distributions": ("drawn values and their densities, with backward", 0.2),
     "attention": ("scaled dot product, sequences of 64 to 2048; forward and backward", 0.9),
@@ -292,6 +293,8 @@ for p in ps:
 """
     for name in ("SGD", "Adam", "AdamW", "RMSprop"):
         yield "optimizers", name, f"{five}optimizer = optim.{name}(ps, lr=1e-4)", "optimizer.step()"
+    for name in ("SGD", "Adam", "AdamW"):
+        yield "optimizers, fused", name, f"{five}optimizer = optim.{name}(ps, lr=1e-4, fused=True)", "optimizer.step()"
     for name, workers, length in (("32 rows of 4 KB", 0, 1024), ("32 rows of 4 KB, two workers", 2, 1024),
                                   ("32 rows of 128 KB, two workers", 2, 32768),
                                   ("32 rows of 512 KB, two workers", 2, 131072)):

@@ -165,7 +165,9 @@ def test_each_choice_of_gradients_of_layer_norm(torch, F, seeded, shape, sizes, 
         return centred / ((centred * centred).mean(dims, keepdim=True) + 1e-5).sqrt() * w + b
 
     def gradients(f, dtype):
-        tensors = [t.to(dtype, copy=True).requires_grad_(name in wanted) for t, name in zip((x, w, b), "xwb", strict=True)]
+        tensors = [t.to(dtype, copy=True) for t in (x, w, b)]
+        for t, name in zip(tensors, "xwb", strict=True):
+            t.requires_grad_(name in wanted)
         f(*tensors).backward(g.to(dtype))
         return [t.grad for t in tensors]
 

@@ -128,6 +128,9 @@ cdef int keep_saved(FunctionCtx c, dict numbers) except -1:
 
 cdef dict _context_classes = {}
 
+cdef enum:
+    CO_VARARGS = 0x04      # of a code object: it takes *args
+
 
 cdef object context_class(object function):
     cls = function.__dict__.get("_backward_cls")
@@ -141,6 +144,10 @@ cdef object context_class(object function):
 
 cdef tuple bind_defaults(object forward, tuple args, dict kwargs):
     """All arguments of forward in order, for setup_context, which sees no keywords."""
+    code = getattr(forward, "__code__", None)
+    if not kwargs and code is not None and code.co_argcount == len(args) and not hasattr(forward, "__wrapped__") \
+            and not code.co_kwonlyargcount and not code.co_flags & CO_VARARGS:
+        return args                      # to find the signature takes longer than most functions
     import inspect
     bound = inspect.signature(forward).bind(*args, **kwargs)
     bound.apply_defaults()

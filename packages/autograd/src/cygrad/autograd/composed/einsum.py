@@ -1,5 +1,6 @@
 """Einstein summation: a parser of equations, a contraction path, and one product of matrices for each pair."""
 
+from functools import lru_cache
 from itertools import combinations
 
 from .._core import Tensor, bmm, result_type
@@ -187,6 +188,40 @@ def pair(a, la, b, lb, keep, rank):
     return bmm(wide_a, wide_b).reshape([size[label] for label in labels]), labels
 
 
+@lru_cache(maxsize=1024)
+def plan(equation, shape_a, shape_b):
+    """How `pair` multiplies two operands where nothing else has to be done: what each is permuted and reshaped to, the
+    shape of the product, and its order. None where sums of one operand, diagonals or broadcasting are part of it.
+    """
+    terms, out = parse_equation(equation)
+    if len(terms) != 2 or out is None or any(ELLIPSIS in labels for labels in (*terms, out)):
+        return None
+    a, b = terms
+    if any(len({*labels}) != len(labels) for labels in (a, b, out)) or len(a) != len(shape_a) or len(b) != len(shape_b):
+        return None
+    sizes = dict(zip(a, shape_a, strict=True)) | dict(zip(b, shape_b, strict=True))
+    shared, kept = {*a} & {*b}, {*out}
+    if kept - sizes.keys() or (({*a} ^ {*b}) - kept) or any(shape_a[a.index(d)] != shape_b[b.index(d)] for d in shared):
+        return None
+    batch, left, right = ([d for d in out if d in those] for those in (shared, {*a} - shared, {*b} - shared))
+    summed = [d for d in a if d in shared - kept]
+    if not summed:
+        return None
+    n, m, k, p = (numel(sizes[d] for d in part) for part in (batch, left, summed, right))
+    labels = batch + left + right
+    return (tuple(map(a.index, batch + left + summed)), (n, m, k), tuple(map(b.index, batch + summed + right)), (n, k, p),
+            tuple(sizes[d] for d in labels), tuple(map(labels.index, out)))
+
+
+def moved(x, order):
+    return x if order == tuple(range(len(order))) else x.permute(order)
+
+
+def by_plan(a, b, found):
+    order_a, shape_a, order_b, shape_b, shape, order = found
+    return moved(bmm(moved(a, order_a).reshape(shape_a), moved(b, order_b).reshape(shape_b)).reshape(shape), order)
+
+
 # ---- the path
 
 
@@ -205,6 +240,8 @@ def search(terms, out, sizes, bound=float("inf")):
     """(multiplications, pairs) of the cheapest order, every order tried; None if none is below the bound."""
     if len(terms) < 2:
         return 0, []
+    if len(terms) == 2:
+        return (cost, [(0, 1)]) if (cost := price(terms[0] | terms[1], sizes)) < bound else None
     found = None
     for i, j in combinations(range(len(terms)), 2):
         cost = price(terms[i] | terms[j], sizes)
@@ -293,6 +330,10 @@ def einsum(*args) -> Tensor:
         operands = args[1:]
         if len(operands) == 1 and isinstance(operands[0], (tuple, list)):
             operands = operands[0]
+        if len(operands) == 2 and all(isinstance(x, Tensor) and x.is_floating_point() for x in operands):
+            found = plan(args[0], tuple(operands[0].shape), tuple(operands[1].shape))
+            if found is not None:
+                return by_plan(*operands, found)
         terms, out = parse_equation(args[0])
     else:
         raise TypeError(f"einsum(): argument 'equation' must be str, not {type(args[0]).__name__}")

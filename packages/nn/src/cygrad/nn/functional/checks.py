@@ -121,6 +121,10 @@ def halves_in_float32(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def per_dimension(name: str, value: int | Sequence[int], dims: int) -> tuple[int, ...]:
     """One number for each dimension: a single one stands for all. RuntimeError if there are others, or no ints."""
+    if type(value) is int:
+        return (value,) * dims
+    if type(value) is tuple and len(value) == dims and {*map(type, value)} == {int}:
+        return value
     if isinstance(value, Sequence) and not isinstance(value, str):
         numbers = tuple(value) * (dims if len(value) == 1 else 1) if len(value) in (1, dims) else ()
     else:

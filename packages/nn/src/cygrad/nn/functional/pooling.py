@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 
@@ -41,22 +42,31 @@ Both = tuple[Tensor, Tensor]
 
 def _check_dims(name: str, input: Tensor, dims: int) -> None:
     require_tensor(name, "input", input)
-    if input.dim() not in (dims + 1, dims + 2) or any(size == 0 for size in input.shape[input.dim() - dims - 1 :]):
+    if input.dim() not in (dims + 1, dims + 2) or 0 in input.shape[input.dim() - dims - 1 :]:
         raise RuntimeError(
             f"{name}: Expected {dims + 1}D or {dims + 2}D (batch mode) tensor with optional 0 dim batch size for "
             f"input, but got:{list(input.shape)}"
         )
 
 
-def _out_sizes(
-    name: str, input: Tensor, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple, ceil_mode: bool
-) -> list[int]:
-    """Sizes of the result of windows that slide, if they fit."""
+@functools.lru_cache(maxsize=1024, typed=True)
+def _sliding(
+    name: str,
+    shape: tuple[int, ...],
+    kernel: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    ceil_mode: bool,
+    count_padding: bool = False,
+    divisor: int = 0,
+) -> tuple[int, ...]:
+    """The geometry of windows that slide over planes of `shape`, of which the first are the channels, if they fit."""
     for what, values in (("kernel_size", kernel), ("stride", stride), ("dilation", dilation)):
         if min(values) < 1:
             raise RuntimeError(f"{name}: {what} should be greater than zero, but got {values}")
     sizes = []
-    for size, k, s, p, d in zip(input.shape[-len(kernel) :], kernel, stride, padding, dilation, strict=True):
+    for size, k, s, p, d in zip(shape[1:], kernel, stride, padding, dilation, strict=True):
         reach = d * (k - 1) + 1
         if p < 0:
             raise RuntimeError(f"pad must be non-negative, but got pad: {p}")
@@ -70,12 +80,10 @@ def _out_sizes(
             out -= 1  # the last window would begin in the padding behind
         sizes.append(out)
     if min(sizes) < 1:
-        planes = input.shape[-len(kernel) - 1]
         raise RuntimeError(
-            f"Given input size: {(planes, *input.shape[-len(kernel) :])}. Calculated output size: {(planes, *sizes)}. "
-            f"Output size is too small: {name}"
+            f"Given input size: {shape}. Calculated output size: {(shape[0], *sizes)}. Output size is too small: {name}"
         )
-    return sizes
+    return _geometry(sizes, kernel, stride, padding, dilation, count_padding=count_padding, divisor=divisor)
 
 
 def _geometry(
@@ -124,13 +132,13 @@ def _max_pool(
     steps = kernel if stride is None or stride in ([], ()) else per_dimension("stride", stride, dims)
     padding = per_dimension("padding", padding, dims)
     dilation = per_dimension("dilation", dilation, dims)
-    sizes = _out_sizes(name, input, kernel, steps, padding, dilation, ceil_mode)
+    geometry = _sliding(name, tuple(input.shape[-dims - 1 :]), kernel, steps, padding, dilation, bool(ceil_mode))
     searched = input
     if not input.is_floating_point():
         if input.dtype in (cygrad.bool, cygrad.uint64) or input.is_complex():
             raise NotImplementedError(f"{name} is not implemented for {input.dtype}")
         searched = searched.long()
-    values, index = _core.max_pool(searched, _geometry(sizes, kernel, steps, padding, dilation))
+    values, index = _core.max_pool(searched, geometry)
     if not input.is_floating_point():
         values = values.masked_fill(index < 0, cygrad.iinfo(input.dtype).min).to(input.dtype)  # windows of nothing
     values = formatted(values, input)
@@ -264,8 +272,9 @@ def _avg_pool(
     padding = per_dimension("padding", padding, dims)
     if divisor_override == 0:
         raise RuntimeError("divisor must be not zero")
-    sizes = _out_sizes(name, input, kernel, steps, padding, (1,) * dims, ceil_mode)
-    geometry = _geometry(sizes, kernel, steps, padding, count_padding=count_include_pad, divisor=divisor_override or 0)
+    shape, ones = tuple(input.shape[-dims - 1 :]), (1,) * dims
+    sums = bool(count_include_pad), divisor_override or 0
+    geometry = _sliding(name, shape, kernel, steps, padding, ones, bool(ceil_mode), *sums)
     if not input.is_floating_point() and input.dtype != cygrad.int64:
         raise NotImplementedError(f"{name} is not implemented for {input.dtype}")
     means = _core.avg_pool(input, geometry)
