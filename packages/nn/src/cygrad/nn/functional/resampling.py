@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import cygrad
@@ -84,10 +85,11 @@ def interpolate(
     for i in range(dims):
         geometry = (place[i], sizes[i], scales[i], bool(align_corners))
         if mode.startswith("nearest"):
-            result = result.index_select(2 + i, _nearest(*geometry[:3], mode == "nearest-exact", kind))
+            at = _places(_nearest, *geometry[:3], mode == "nearest-exact", kind)
+            result = result.index_select(2 + i, at)
         elif place[i] != sizes[i] or not (align_corners or geometry[2] in (None, 1.0)) or mode == "bicubic":
             taps = _antialiased if antialias else _cubic if mode == "bicubic" else _linear
-            result = _mixed(result, 2 + i, taps(*geometry, kind, mode))
+            result = _mixed(result, 2 + i, _places(taps, *geometry, kind, mode))
     if result is input:
         result = input.clone()
     if input.dtype == cygrad.uint8 and not mode.startswith("nearest"):
@@ -178,6 +180,24 @@ def _sizes(
 # ---- places: of each new element, old elements and their weights -------------------------------------------------
 Kind = dict[str, Any]                # dtype and device of what is made
 Taps = list[tuple[Tensor, Tensor]]
+
+
+LONGEST_KEPT = 4096
+
+
+def _places(function: Callable, old: int, new: int, scale: float | None, flag: bool, kind: Kind, *mode: str) -> Any:
+    """What `function` finds. It depends on sizes alone and takes longer than a small image: it is kept for the next."""
+    if new > LONGEST_KEPT:
+        return function(old, new, scale, flag, kind, *mode)
+    return _kept_places(function, old, new, scale, flag, kind["dtype"], kind["device"], *mode)
+
+
+@functools.lru_cache(maxsize=64)
+def _kept_places(
+    function: Callable, old: int, new: int, scale: float | None, flag: bool, dtype: Any, device: Any, *mode: str
+) -> Any:
+    with cygrad.inference_mode(False), cygrad.no_grad():
+        return function(old, new, scale, flag, {"dtype": dtype, "device": device}, *mode)
 
 
 def _step(old: int, new: int, scale: float | None, align: bool) -> float:

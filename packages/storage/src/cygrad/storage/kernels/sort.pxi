@@ -291,7 +291,7 @@ cdef uint64_t key_of_rank(const item* a, item* spare, int64_t n, int64_t* rank, 
 
 cdef bint take_few(const item* a, item* best, int64_t n, int64_t k) noexcept nogil:
     """The k smallest in order, by keeping the best so far; False if they change too often for that to pay."""
-    cdef int64_t i, j, left = n // 16
+    cdef int64_t i, j, left = n // 16 + FEW
     cdef item v
     memcpy(best, a, k * sizeof(item))
     sort_run[item](best, k)
@@ -312,7 +312,7 @@ cdef bint take_few(const item* a, item* best, int64_t n, int64_t k) noexcept nog
 cdef int64_t select_items(item* a, item* spare, int64_t n, int64_t k, int width) noexcept nogil:
     cdef int64_t rank = k - 1, i, m = 0, last = 0
     cdef uint64_t limit, key
-    if k <= FEW and n >= 16 * k and take_few[item](a, spare, n, k):
+    if k <= FEW and n >= (4 if k <= 8 else 16) * k and take_few[item](a, spare, n, k):
         memcpy(a, spare, k * sizeof(item))
         return k - 1
     limit = key_of_rank[item](a, spare, n, &rank, width)
