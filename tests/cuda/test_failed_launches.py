@@ -10,7 +10,7 @@ pytestmark = pytest.mark.usefixtures("two_devices")
 
 
 def operands():
-    """A vector, its numbers as indices, an image, a weight, and a tensor of more dimensions than a Meta has room for."""
+    """A vector, its numbers as indices, an image, a weight, and a tensor of many dimensions."""
     x = cygrad.arange(3.0, device="cuda")
     image, weight = cygrad.ones(2, 3, 4, 4, device="cuda"), cygrad.ones(3, 3, 2, 2, device="cuda")
     return x, x.long(), image, weight, cygrad.ones(*[1] * 9, 2, 2, device="cuda")

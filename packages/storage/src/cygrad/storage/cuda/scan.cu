@@ -102,6 +102,7 @@ template <class Op> struct ScanTiles {
                 part[t] = s;
             }
             CYG_SYNC();
+            CYG_ROLLED
             for (int d = 1; d < THREADS; d *= 2) {
                 CYG_EACH_THREAD(t) CYG_MY(next, t) = t >= d ? op.join(part[t - d], part[t]) : part[t];
                 CYG_SYNC();

@@ -41,6 +41,7 @@ struct Grid {
 #define CYG_LOCAL_ARRAY(T, name, count) T name##_of[THREADS][count]
 #define CYG_MY(name, t) name##_of[t]
 #define CYG_UNROLL
+#define CYG_ROLLED
 #define CYG_UNROLL_2
 #define CYG_UNROLL_4
 
@@ -76,6 +77,7 @@ template <class K> static int cyg_launch(const K& k, int64_t blocks, void* strea
 #define CYG_LOCAL_ARRAY(T, name, count) T name##_of[count]
 #define CYG_MY(name, t) name##_of
 #define CYG_UNROLL _Pragma("unroll")
+#define CYG_ROLLED _Pragma("unroll 1")     // a step with a barrier: copies of it would take time to compile, and gain none
 #define CYG_UNROLL_2 _Pragma("unroll 2")
 #define CYG_UNROLL_4 _Pragma("unroll 4")
 
