@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import cygrad
 from cygrad import Tensor, bfloat16, channels_last, channels_last_3d, float16
 from cygrad.autograd._core import _autocasts, deliver, entitled
 
@@ -117,6 +118,28 @@ def halves_in_float32(function: Callable[..., Any]) -> Callable[..., Any]:
         return narrow(results)
 
     return call
+
+
+LONGEST_KEPT = 4096
+
+
+def of_sizes(length: int, device: Any, function: Callable, *args: Any) -> Any:
+    """What `function` makes of sizes alone: tensors of that length on `device`, which nobody may change.
+
+    To make them takes longer than to work on a small image: short ones are kept for the next call. On other devices
+    than the CPU they would have to be kept for each stream.
+    """
+    return (_kept if length <= LONGEST_KEPT and device.type == "cpu" else _fresh)(function, device, *args)
+
+
+def _fresh(function: Callable, *args: Any) -> Any:
+    return function(*args)
+
+
+@functools.lru_cache(maxsize=128)
+def _kept(function: Callable, *args: Any) -> Any:
+    with cygrad.inference_mode(False), cygrad.no_grad():
+        return function(*args)
 
 
 def per_dimension(name: str, value: int | Sequence[int], dims: int) -> tuple[int, ...]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import cygrad
 from cygrad import Tensor
 from cygrad.autograd._core import entitled
 from cygrad.autograd.autocasting import autocasts
-from cygrad.nn.functional.checks import formatted, require_tensor
+from cygrad.nn.functional.checks import formatted, of_sizes, require_tensor
 
 __all__ = ["pad"]
 
@@ -102,18 +103,21 @@ def _padded_along(input: Tensor, dim: int, before: int, behind: int, mode: str) 
             f"Padding value causes wrapping around more than once: padding ({before}, {behind}) at dimension {dim} of "
             f"input {list(input.shape)}"
         )
-    at = cygrad.arange(-before, size + behind, device=input.device)
-    if mode == "replicate":
-        at = at.clamp(0, size - 1)
-    elif mode == "circular":
+    kept = size + min(before, 0) + min(behind, 0)
+    if mode == "circular" and kept < 1:
+        raise RuntimeError(
+            f"padding ({before}, {behind}) leaves nothing of dimension {dim} of input {list(input.shape)} that could "
+            "be repeated"
+        )
+    at = of_sizes(size + before + behind, input.device, _picked, mode, size, before, behind)
+    return input.index_select(dim, at)
+
+
+def _picked(device: Any, mode: str, size: int, before: int, behind: int) -> Tensor:
+    """The old element that each new one is."""
+    if mode == "circular":
         # What negative widths cut off does not come back at the other end.
         kept = size + min(before, 0) + min(behind, 0)
-        if kept < 1:
-            raise RuntimeError(
-                f"padding ({before}, {behind}) leaves nothing of dimension {dim} of input {list(input.shape)} that "
-                "could be repeated"
-            )
-        at = cygrad.arange(-max(before, 0), kept + max(behind, 0), device=input.device).remainder(kept) - min(before, 0)
-    else:
-        at = (size - 1) - ((size - 1) - at.abs()).abs()
-    return input.index_select(dim, at)
+        return cygrad.arange(-max(before, 0), kept + max(behind, 0), device=device).remainder(kept) - min(before, 0)
+    at = cygrad.arange(-before, size + behind, device=device)
+    return at.clamp(0, size - 1) if mode == "replicate" else (size - 1) - ((size - 1) - at.abs()).abs()

@@ -424,7 +424,10 @@ def _adaptive_avg_pool(dims: int, input: Tensor, output_size: Sizes | Sequence[i
         raise NotImplementedError(f"{name} is not implemented for {input.dtype}")
     if 0 in input.shape[-dims:]:
         return input.mean(tuple(range(-dims, 0)), keepdim=True)         # one window of nothing: NaN, as PyTorch's
-    means = _core.avg_pool(input, _geometry(sizes, adaptive=True))
+    if max(sizes) == 1:
+        means = input.mean(tuple(range(-dims, 0)), keepdim=True)
+    else:
+        means = _core.avg_pool(input, _geometry(sizes, adaptive=True))
     means = formatted(means, input) if dims == 2 else means
     if dims > 1 and means.shape[-dims:].numel() == 1:
         return _core.entitled(means, "MeanBackward1")  # which it is

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import warnings
 from collections.abc import Callable, Sequence
@@ -12,7 +11,7 @@ import cygrad
 from cygrad import Tensor
 from cygrad.autograd._core import entitled
 from cygrad.autograd.autocasting import autocasts
-from cygrad.nn.functional.checks import HALVES, formatted, outside, require_tensor
+from cygrad.nn.functional.checks import HALVES, formatted, of_sizes, outside, require_tensor
 from cygrad.nn.functional.pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 
 __all__ = ["affine_grid", "grid_sample", "interpolate", "upsample", "upsample_bilinear", "upsample_nearest"]
@@ -182,22 +181,14 @@ Kind = dict[str, Any]                # dtype and device of what is made
 Taps = list[tuple[Tensor, Tensor]]
 
 
-LONGEST_KEPT = 4096
-
-
 def _places(function: Callable, old: int, new: int, scale: float | None, flag: bool, kind: Kind, *mode: str) -> Any:
-    """What `function` finds. It depends on sizes alone and takes longer than a small image: it is kept for the next."""
-    if new > LONGEST_KEPT:
-        return function(old, new, scale, flag, kind, *mode)
-    return _kept_places(function, old, new, scale, flag, kind["dtype"], kind["device"], *mode)
+    return of_sizes(new, kind["device"], _made, kind["dtype"], function, old, new, scale, flag, *mode)
 
 
-@functools.lru_cache(maxsize=64)
-def _kept_places(
-    function: Callable, old: int, new: int, scale: float | None, flag: bool, dtype: Any, device: Any, *mode: str
+def _made(
+    device: Any, dtype: Any, function: Callable, old: int, new: int, scale: float | None, flag: bool, *mode: str
 ) -> Any:
-    with cygrad.inference_mode(False), cygrad.no_grad():
-        return function(old, new, scale, flag, {"dtype": dtype, "device": device}, *mode)
+    return function(old, new, scale, flag, {"dtype": dtype, "device": device}, *mode)
 
 
 def _step(old: int, new: int, scale: float | None, align: bool) -> float:

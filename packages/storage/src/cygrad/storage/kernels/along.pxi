@@ -8,10 +8,10 @@ from libc.math cimport INFINITY, log, sqrt
 include "_types.pxi"
 include "_hand_ids.pxi"
 include "_vecmath.pxi"
+include "_lanes.pxi"
 
 cdef enum:
     COLUMNS = 64
-    LANES = 32
     BLOCK = 1024
     TOGETHER = 8           # rows whose share of the gradients of weight and bias is added up before it goes to double
     PLAIN = 0
@@ -35,8 +35,7 @@ cdef double sum_line(const real* x, int64_t n) noexcept nogil:
             for j in range(LANES):
                 lane[j] += x[i + j]
             i += LANES
-        for j in range(LANES):
-            total += lane[j]
+        total += sum_lanes[real](lane)
         x += k
         n -= k
     for i in range(n):
@@ -44,31 +43,11 @@ cdef double sum_line(const real* x, int64_t n) noexcept nogil:
     return total
 
 
-cdef real top_of(const real* x, int64_t n) noexcept nogil:
-    """The largest element. A NaN is passed over: its own exponential makes the whole line NaN."""
-    cdef real lane[LANES]
-    cdef real best = <real> -INFINITY
-    cdef int64_t i = 0, j
-    if n >= LANES:
-        for j in range(LANES):
-            lane[j] = best
-        while i + LANES <= n:
-            for j in range(LANES):
-                lane[j] = x[i + j] if x[i + j] > lane[j] else lane[j]
-            i += LANES
-        for j in range(LANES):
-            best = lane[j] if lane[j] > best else best
-    while i < n:
-        best = x[i] if x[i] > best else best
-        i += 1
-    return best
-
-
 # ---- softmax
 
 cdef inline void softmax_line(real* y, const real* x, int64_t n, int kind) noexcept nogil:
     cdef real part[BLOCK]
-    cdef real top = top_of[real](x, n)
+    cdef real top = largest[real](x, n)
     cdef real shift, scale
     cdef double total = 0
     cdef int64_t i, k, done = 0

@@ -4,29 +4,7 @@ from libc.math cimport INFINITY, log
 include "_types.pxi"
 include "_hand_ids.pxi"
 include "_vecmath.pxi"
-
-cdef enum:
-    LANES = 32
-
-
-cdef real largest(const real* x, int64_t n) noexcept nogil:
-    """NaN is passed over: its own exponential makes the row NaN."""
-    cdef real lane[LANES]
-    cdef real best = <real> -INFINITY
-    cdef int64_t i = 0, j
-    if n >= LANES:
-        for j in range(LANES):
-            lane[j] = best
-        while i + LANES <= n:
-            for j in range(LANES):
-                lane[j] = x[i + j] if x[i + j] > lane[j] else lane[j]
-            i += LANES
-        for j in range(LANES):
-            best = lane[j] if lane[j] > best else best
-    while i < n:
-        best = x[i] if x[i] > best else best
-        i += 1
-    return best
+include "_lanes.pxi"
 
 
 cdef double total_of(const real* x, int64_t n) noexcept nogil:
@@ -40,8 +18,7 @@ cdef double total_of(const real* x, int64_t n) noexcept nogil:
             for j in range(LANES):
                 lane[j] += x[i + j]
             i += LANES
-        for j in range(LANES):
-            total += lane[j]
+        total = sum_lanes[real](lane)
     while i < n:
         total += x[i]
         i += 1
@@ -59,8 +36,7 @@ cdef double product_of(const real* x, const real* y, int64_t n) noexcept nogil:
             for j in range(LANES):
                 lane[j] += x[i + j] * y[i + j]
             i += LANES
-        for j in range(LANES):
-            total += lane[j]
+        total = sum_lanes[real](lane)
     while i < n:
         total += x[i] * y[i]
         i += 1
