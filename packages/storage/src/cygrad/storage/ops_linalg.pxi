@@ -179,9 +179,9 @@ cdef void multiply_tile(const Product* g, int64_t tile) noexcept nogil:
     cdef const char* a = g.a.meta.data + batch * g.a.batch + row * size * (g.a.ld if g.a.trans == PLAIN else 1)
     cdef const char* b = g.b.meta.data + batch * g.b.batch + column * size * (1 if g.b.trans == PLAIN else g.b.ld)
     cdef char* y = g.y + batch * g.y_batch + (row * g.p + column) * size
-    if g.p == 1:
+    if g.p == 1 and g.k:       # an inner size of 0 leaves gemv's y as it is, whatever beta is
         multiply_vector(g, &g.a, g.a.trans == TRANSPOSED, rows, <int> g.k, a, b, g.b.ld if g.b.trans == PLAIN else 1, y)
-    elif g.n == 1:
+    elif g.n == 1 and g.k:
         multiply_vector(g, &g.b, g.b.trans == PLAIN, columns, <int> g.k, b, a, 1 if g.a.trans == PLAIN else g.a.ld, y)
     elif g.dtype == FLOAT32:
         sgemm(ROW_MAJOR, g.a.trans, g.b.trans, rows, columns, <int> g.k, <float> g.alpha, <const float*> a, g.a.ld,
