@@ -46,6 +46,21 @@ def test_attention():
     agree(lambda q: F.scaled_dot_product_attention(q, k[..., :1, :, :2], v[..., :1, :, :2]), many)
 
 
+@pytest.mark.parametrize("norm", [
+    lambda x, w, b: F.layer_norm(x, (5,), w, b),
+    lambda x, w, b: F.batch_norm(x, None, None, w, b, training=True),
+], ids=["layer_norm", "batch_norm"])  # fmt: skip
+def test_gradients_of_normalisation_move_with_all_that_they_are_made_of(norm):
+    x, w, b = randn(4, 5), randn(5), randn(5)
+    grads = func.grad(lambda x, w, b: norm(x, w, b).pow(3).sum(), argnums=(0, 1, 2))
+    for k in range(3):
+        agree(lambda x, k=k: grads(x, w, b)[k], x)
+        agree(lambda w, k=k: grads(x, w, b)[k], w)
+        agree(lambda b, k=k: grads(x, w, b)[k], b)
+    factors = randn(4, 5)
+    agree(lambda w: func.grad(lambda x: (norm(x, w, b) * factors).sum())(x), w)    # what arrives does not move
+
+
 def test_module_hooks_and_checkpoints():
     layer = nn.Linear(3, 3, dtype=cygrad.float64)
     x, t = randn(2, 3), randn(2, 3)
@@ -68,5 +83,7 @@ def test_ctc_in_both_modes_and_twice(zero_infinity, reduction):
     def loss(x):
         return F.ctc_loss(x.log_softmax(-1), labels, ins, outs, reduction=reduction, zero_infinity=zero_infinity)
 
-    report = check(loss, randn(6, len(ins), 3))
+    x = randn(6, len(ins), 3)
+    report = check(loss, x)
     assert [outcome for _, outcome, _, _ in report.results] == ["passed"] * 6
+    agree(func.grad(lambda x: loss(x).sum()), x)

@@ -142,7 +142,7 @@ cdef tuple layer_norm_gradients(Tensor g, Tensor x, Tensor w, double eps, Node n
     """Those for input, weight and bias: None where it is not wanted."""
     cdef Tensor dx = None, dw = None, db = None
     cdef Dims size
-    if wanted(n, 0) and (wanted(n, 1) or wanted(n, 2)) and by_kernel(g, x) and not w.flags & BATCHED:
+    if wanted(n, 0) and (wanted(n, 1) or wanted(n, 2)) and by_kernel(g, x, w):
         dx, dw, db = tensor_new(), tensor_new(), tensor_new()
         first, second, third = ops.op_layer_norm_gradients(&dx.m, &dw.m, &db.m, &g.m, &x.m, &w.m, eps)
         adopt(dx, first)
@@ -283,8 +283,10 @@ cdef Tensor recurrence_factor(Tensor g, Tensor a, Tensor y, int64_t dim, bint re
 
 # ---- batch normalisation: kernels where nothing is recorded, operations that are differentiable again elsewhere
 
-cdef inline bint by_kernel(Tensor g, Tensor x) noexcept:
-    return not recording() and not (g.flags | x.flags) & BATCHED
+cdef inline bint by_kernel(Tensor g, Tensor x, Tensor w) noexcept:
+    """Whether a gradient is numbers alone: it is not differentiated again, neither backward nor forward."""
+    return (not recording() and not (g.flags | x.flags | w.flags) & BATCHED
+            and not (shows_tangent(g) or shows_tangent(x) or shows_tangent(w)))
 
 
 cdef uint64_t all_but_channels(Tensor x) noexcept:
@@ -315,7 +317,7 @@ cdef Tensor batch_norm_sums(Tensor g, Tensor x, Tensor stats, double eps):
     """Sums of g, and of g times the normalised x, over each channel: two rows."""
     cdef uint64_t mask = all_but_channels(x)
     cdef Tensor y
-    if by_kernel(g, x):
+    if by_kernel(g, x, stats):
         y = tensor_new()
         adopt(y, ops.op_batch_norm_sums(&y.m, &g.m, &x.m, &stats.m))
         return y
@@ -325,7 +327,7 @@ cdef Tensor batch_norm_sums(Tensor g, Tensor x, Tensor stats, double eps):
 cdef Tensor batch_norm_input(Tensor g, Tensor x, Tensor w, Tensor stats, Tensor sums, double eps):
     """``w * scale * (g - mean(g) - normal * mean(g * normal))``"""
     cdef Tensor y, normal, count
-    if by_kernel(g, x):
+    if by_kernel(g, x, w):
         y = tensor_new()
         adopt(y, ops.op_batch_norm_input(&y.m, &g.m, &x.m, &w.m, &stats.m, &sums.m))
         return y

@@ -8,7 +8,7 @@ from typing import Any
 import cygrad
 from cygrad import Tensor
 from cygrad.autograd import Function
-from cygrad.autograd._core import entitled, whole_batch, with_room
+from cygrad.autograd._core import differentiated, entitled, whole_batch, with_room
 from cygrad.autograd.autocasting import autocasts
 from cygrad.nn.functional.checks import reduction_of, require_tensor
 
@@ -149,7 +149,7 @@ class _Ctc(Function):
         lp, row, leaps, alphas = ctx.saved_tensors
         ins, outs = ctx.lengths
         never, known = NEVER, alphas
-        if cygrad.is_grad_enabled():         # the sums are part of the graph of the gradient
+        if cygrad.is_grad_enabled() or differentiated(lp):       # the sums are part of the gradient's graph or tangent
             never = SELDOM
             alphas = _forward(lp, row, leaps, outs, never)
         result = with_room(cygrad.zeros_like(lp), lp, row, grad)
