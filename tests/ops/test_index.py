@@ -300,6 +300,9 @@ BAD = {
     "write into rows that overlap": (
         lambda x: F.index_put_(x.narrow(0, 0, 1).expand(3, 3), [array(0)], array(1.0)), RuntimeError, r"clone\(\)"),
     "mask of integers": (lambda x: F.masked_select(x, array(1, 0, 1)), RuntimeError, "int64"),
+    "mask of a shape beyond count": (
+        lambda x: F.masked_select(x.narrow(0, 0, 1).narrow(1, 0, 1).expand(1, 2**32), array(True).expand(2**32, 1)),
+        RuntimeError, "overflowed"),
     "mask of other shape": (lambda x: F.masked_select(x, array(True, False)), RuntimeError, r"\[3, 3\].*\[2\]"),
 }  # fmt: skip
 

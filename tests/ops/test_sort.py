@@ -200,7 +200,7 @@ REFUSED = {
     "rank too large": (lambda: cygrad.zeros(3).kthvalue(4), RuntimeError, "k=4"),
     "rank of nothing": (lambda: cygrad.zeros(3, 0).kthvalue(1), IndexError, "non-zero"),
     "kthvalue of bool": (lambda: cygrad.tensor([True]).kthvalue(1), NotImplementedError, "bool"),
-    "huge line": (lambda: cygrad.zeros(1).expand(2**33).kthvalue(1), RuntimeError, str(2**33)),
+    "huge line": (lambda: cygrad.zeros(1).expand(2**33).kthvalue(1), RuntimeError, f"{2**32 - 1} .*{2**33}"),
     "search dtypes": (lambda: cygrad.searchsorted(cygrad.zeros(3), cygrad.tensor([1])), RuntimeError, "float32.*int64"),
     "search shapes": (
         lambda: cygrad.searchsorted(cygrad.zeros(2, 2), cygrad.zeros(2)),

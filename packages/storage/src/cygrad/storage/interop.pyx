@@ -305,7 +305,7 @@ cdef Storage storage_of_array(Meta* y, object array):
             return storage_of_buffer(y, array)
         strides[d] = a.strides[d] // a.itemsize
         last += (a.shape[d] - 1) * strides[d]
-    meta_strided(y, a.nd, <const int64_t*>a.shape, strides, code, a.data)
+    meta_strided(y, a.nd, <const int64_t*>a.shape if a.nd else strides, strides, code, a.data)     # no dimensions: NULL
     return storage_borrow(a.data, (last + 1) * a.itemsize if y.numel else 0, array, not a.flags & WRITEABLE)
 
 

@@ -277,17 +277,20 @@ cdef int check_mask(str op, Meta* mask) except -1:
 
 cdef Storage op_masked_select(Meta* y, Meta* x, Meta* mask):
     cdef Meta* operands[2]
+    cdef Meta whole
     cdef Marks m
     cdef Storage s
     cdef int64_t sizes[MAXDIM]
-    cdef int64_t total = 0, chunks, numel = 1
+    cdef int64_t total = 0, chunks, numel
     cdef int64_t* starts = NULL
-    cdef int ndim, d
+    cdef int ndim
     check_mask("masked_select", mask)
     operands[0], operands[1] = x, mask
     ndim = broadcast_shapes(operands, 2, sizes)
-    for d in range(ndim):
-        numel *= sizes[d]
+    memset(&whole, 0, sizeof(Meta))
+    meta_contig(&whole, ndim, sizes, BOOL)     # refuses what cannot be counted
+    numel = whole.numel
+    meta_clear(&whole)
     if numel:
         marks_open(&m, mask, x, ndim, sizes)
         starts = chunk_starts(&m, &chunks, &total)

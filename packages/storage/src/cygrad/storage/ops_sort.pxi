@@ -204,7 +204,7 @@ cdef int sort_into(str op, Meta* y, Meta* index, Meta* x, int64_t dim, int64_t k
     cdef int j, column
     s.n = x.sizes[dim] if x.ndim else 1
     if s.n > LONGEST_LINE:
-        raise RuntimeError(f"{op}: lines of at most {LONGEST_LINE} elements are supported, got {s.n}")
+        raise RuntimeError(f"{op}: lines of at most {<int64_t> LONGEST_LINE} elements are supported, got {s.n}")
     order_of(x.dtype, descending, &s.order)
     s.k, s.last_only, s.count = k, last_only, x.numel // s.n
     s.item = 16 if s.order.width == 8 else 8
