@@ -12,18 +12,8 @@ import cygrad
 from cygrad import distributions as D
 from cygrad import nn, optim
 from cygrad.nn import functional as F
-from cygrad.storage import cuda as devices
 
-if not devices.is_host():
-    pytest.skip("cygrad-storage was not built with CYGRAD_CUDA=host", allow_module_level=True)
-
-
-@pytest.fixture(autouse=True)
-def two_devices(monkeypatch):
-    """There are devices during these tests only."""
-    monkeypatch.setenv("CYGRAD_CUDA_HOST", "2")
-    yield
-    devices.extension().choose(0)
+pytestmark = pytest.mark.usefixtures("two_devices")
 
 
 def tensors_in(result):

@@ -4,19 +4,8 @@ import numpy as np
 import pytest
 
 import cygrad
-from cygrad.storage import cuda as devices
 
-if not devices.is_host():
-    pytest.skip("cygrad-storage was not built with CYGRAD_CUDA=host", allow_module_level=True)
-
-
-@pytest.fixture(autouse=True)
-def two_devices(monkeypatch):
-    """There are devices during these tests only."""
-    monkeypatch.setenv("CYGRAD_CUDA_HOST", "2")
-    yield
-    cygrad.set_default_device(None)
-    devices.extension().choose(0)
+pytestmark = pytest.mark.usefixtures("two_devices")
 
 
 def whole():
@@ -73,13 +62,13 @@ def test_an_index_of_a_device_is_refused_elsewhere():
 
 
 def test_the_default_device_changes_no_index():
-    cygrad.set_default_device("cuda")
-    x = whole().cpu()
-    x[[0]], x[np.array([1])], x[True] = 1, 2, 3
-    assert x.is_cpu and x[[0]].is_cpu and x[np.array([True] * 4)].is_cpu and x.tolist() == [[3.0] * 6] * 4
-    x.index_fill_(0, cygrad.tensor([0], device="cpu"), 7)
-    assert x[0].tolist() == [7.0] * 6
-    assert cygrad.as_tensor(np.ones(2)).is_cuda and cygrad.as_tensor([1.0]).is_cuda and cygrad.as_tensor(x) is x
+    with cygrad.device("cuda"):
+        x = whole().cpu()
+        x[[0]], x[np.array([1])], x[True] = 1, 2, 3
+        assert x.is_cpu and x[[0]].is_cpu and x[np.array([True] * 4)].is_cpu and x.tolist() == [[3.0] * 6] * 4
+        x.index_fill_(0, cygrad.tensor([0], device="cpu"), 7)
+        assert x[0].tolist() == [7.0] * 6
+        assert cygrad.as_tensor(np.ones(2)).is_cuda and cygrad.as_tensor([1.0]).is_cuda and cygrad.as_tensor(x) is x
 
 
 def test_vmap_indexes_there():

@@ -112,12 +112,32 @@ def test_optimisers(name):
     compare(MODELS["linear"], OPTIMISERS[name])
 
 
-def test_parameters_of_two_devices_are_refused_in_one_step():
-    near, far = cygrad.ones(2, requires_grad=True), cygrad.ones(2, device="cuda", requires_grad=True)
-    near.grad, far.grad = cygrad.ones(2), cygrad.ones(2, device="cuda")
-    with pytest.raises(RuntimeError, match="parameters of one device, got cpu and cuda:0"):
-        optim.SGD([near, far], lr=1.0).step()
-    assert near.tolist() == far.tolist() == [1, 1]
+@pytest.mark.parametrize("name", [n for n in OPTIMISERS if n != "lbfgs"])
+def test_one_step_updates_parameters_of_several_devices(name):
+    def steps(devices):
+        leaves = [cygrad.full((3,), k + 1.0, device=d, requires_grad=True) for k, d in enumerate(devices)]
+        optimizer = OPTIMISERS[name](leaves)
+        for k in range(3):
+            for leaf in leaves:
+                leaf.grad = leaf.detach() * (k + 1)
+            optimizer.step()
+        assert [str(leaf.device) for leaf in leaves] == devices
+        return [leaf.tolist() for leaf in leaves]
+
+    apart = steps(["cuda:0", "cpu", "cuda:1", "cpu", "cuda:0", "cuda:1"])
+    for one, other in zip(apart, steps(["cpu"] * 6), strict=True):
+        assert one == pytest.approx(other, rel=1e-6)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_parameters_in_each_others_memory_are_updated_one_after_another(device):
+    whole = cygrad.arange(40000.0, device=device)
+    leaves = [whole[:30000].requires_grad_(), whole[10000:].requires_grad_(), whole[5000:35000].requires_grad_()]
+    for leaf in leaves:
+        leaf.grad = cygrad.ones_like(leaf)
+    optim.SGD(leaves, lr=1.0).step()
+    times = (cygrad.arange(40000.0) - whole.detach().cpu()).tolist()
+    assert times[0] == 1 and times[7000] == 2 and times[20000] == 3 and times[32000] == 2 and times[39999] == 1
 
 
 def test_halves_train_with_a_scaler_of_ones():

@@ -3,9 +3,10 @@
 import warnings
 from enum import Enum
 
+from cygrad.storage import cuda as _devices
 from cygrad.storage.core import dtypes
 
-from ..autograd._core import Tensor, full
+from ..autograd._core import Tensor, full, stack
 from ..autograd.grad_mode import no_grad
 
 __all__ = ["GradScaler", "OptState"]
@@ -33,7 +34,7 @@ class GradScaler:
     Parameters
     ----------
     device : str
-        "cpu". "cuda", the default as in PyTorch, disables the scaler with a warning.
+        "cpu" or "cuda", which disables the scaler with a warning where there is no device.
     init_scale : float
         Scale at the start.
     growth_factor, backoff_factor : float
@@ -52,7 +53,7 @@ class GradScaler:
     def __init__(self, device="cuda", init_scale=2.0**16, growth_factor=2.0, backoff_factor=0.5, growth_interval=2000,
                  enabled=True):
         self._device = device
-        if enabled and device == "cuda":
+        if enabled and device == "cuda" and _devices.why_not() is not None:
             warnings.warn("torch.cuda.amp.GradScaler is enabled, but CUDA is not available.  Disabling.", stacklevel=2)
             enabled = False
         self._enabled = enabled
@@ -80,8 +81,8 @@ class GradScaler:
             return outputs
         if isinstance(outputs, Tensor):
             if self._scale is None:
-                self._scale = full((), float(self._init_scale))
-            return outputs * self._scale
+                self._scale = full((), float(self._init_scale), dtype=dtypes["float32"], device=outputs.device)
+            return outputs * self._scale.to(outputs.device)
         if isinstance(outputs, (list, tuple)):
             return type(outputs)(map(self.scale, outputs))
         if hasattr(outputs, "__iter__"):
@@ -119,12 +120,14 @@ class GradScaler:
             raise ValueError("Attempting to unscale FP16 gradients.")
         if not gradients:
             raise AssertionError("No inf checks were recorded for this optimizer: its parameters have no gradients.")
-        found = False
+        finite = {}                      # by device, so that each is asked once
         with no_grad():
             factor = self._scale.double().reciprocal().float()
+            factors = {device: factor.to(device) for device in {g.device for g in gradients}}
             for gradient in gradients:
-                gradient.mul_(factor.to(gradient.dtype))
-                found = found or not gradient.isfinite().all().item()
+                gradient.mul_(factors[gradient.device].to(gradient.dtype))
+                finite.setdefault(gradient.device, []).append(gradient.isfinite().all())
+        found = not all(stack(flags).all().item() for flags in finite.values())
         self._optimizers[id(optimizer)] = OptState.UNSCALED, found
 
     def step(self, optimizer, *args, **kwargs):

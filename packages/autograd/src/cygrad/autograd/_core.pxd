@@ -148,6 +148,7 @@ cdef class NodeExtra:
     cdef object line           # where the user's program made the node, if lines are kept (trace.pxi)
     cdef dict packed           # slot -> Packed, of what saved_tensors_hooks took
     cdef tuple levels          # of vmap, in which the outputs vary; None outside of vmap
+    cdef object stream         # of a device on which the output was made, unless it is the default one
 
 cdef Tensor tensor_new()                                   # empty: the caller fills m, then gives it its memory by adopt
 cdef int adopt(Tensor y, Storage s) except -1              # y, whose m is filled, lives in s; nothing else may set y.mem

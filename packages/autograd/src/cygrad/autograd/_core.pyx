@@ -58,6 +58,7 @@ include "saved.pxi"       # what saved_tensors_hooks took, and who is told of wr
 include "promotion.pxi"   # dtype of a result
 include "opcall.pxi"      # running and recording pointwise operations
 include "numbers.pxi"     # Python numbers as operands
+include "streams.pxi"     # of devices, on which nodes were made
 include "view.pxi"        # views, and in-place writes through them
 include "batch.pxi"       # tensors of vmap: one example that stands for a batch
 include "batch_limits.pxi"

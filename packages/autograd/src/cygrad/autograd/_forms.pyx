@@ -270,6 +270,54 @@ cdef object run_form(Form* f, int mode, PyObject* self, PyObject** args, Py_ssiz
     return named_results(<str>f.name, made) if f.flags & NAMED else made
 
 
+cdef dict device_policies = {}            # name of a form -> what autocast on devices does with its tensors
+
+
+cdef object run_cast(Form* f, int mode, PyObject* self, PyObject** args, Py_ssize_t n, PyObject* names):
+    """The same where some thread used autocast on devices."""
+    cdef PyObject* given[MOST_PARAMS + 1]
+    cdef int first = mode != FUNCTION, count = 0, before
+    policy = device_policies.get(<str>f.name)
+    if policy is None or mode == IN_PLACE or first + n > f.positional:
+        return run_form(f, mode, self, args, n, names)
+    if names != NULL:
+        count = PyTuple_GET_SIZE(names)
+        if first + n + count > MOST_PARAMS:
+            return run_form(f, mode, self, args, n, names)
+    held = ([<object>self] if first else []) + [<object>args[i] for i in range(n)]
+    named = {<object>PyTuple_GET_ITEM(names, i): <object>args[n + i] for i in range(count)}
+    if named.get("out") is not None or not _core._autocasts_away(held, named):
+        return run_form(f, mode, self, args, n, names)
+    if not decides_dtype(f, held, named):
+        held, named = _core._cast_arguments(policy, held, named)
+    for i in range(first + n):
+        given[i] = <PyObject*>held[i]
+    for i in range(count):
+        given[first + n + i] = <PyObject*>named[<object>PyTuple_GET_ITEM(names, i)]
+    before = uncast()
+    try:
+        return run_form(f, mode, given[0] if first else self, given + first, n, names)
+    finally:
+        restore_mode(before)
+
+
+cdef bint decides_dtype(Form* f, list held, dict named):
+    """Whether the caller says in which dtype to compute."""
+    cdef int i
+    for i in range(f.count):
+        if f.params[i].kind == KIND_DTYPE or f.params[i].kind == KIND_CASTTO:
+            if (held[i] if i < len(held) else named.get(<str>f.params[i].name)) is not None:
+                return True
+    return False
+
+
+def cast_on_devices(dict policies):
+    """From now on all forms look whether autocast is on for devices; until then it costs them nothing."""
+    global form_call
+    device_policies.update(policies)
+    form_call = run_cast
+
+
 cdef object run_any(Form* f, int mode, PyObject* self, PyObject** args, Py_ssize_t n, PyObject* names):
     """A call of one form, of any kind."""
     cdef PyObject* v[MOST_PARAMS]

@@ -78,19 +78,30 @@ def div(input=REQUIRED, other=REQUIRED, *, rounding_mode=None, out=None):
 
 def pow(input=REQUIRED, exponent=REQUIRED, *, out=None):
     """`input` raised to `exponent`, element by element."""
-    if isinstance(input, Tensor):
-        return finish(power(<Tensor>input, exponent), out)
-    as_first(input, exponent, OP_POW, "pow")     # refuses two numbers
-    return finish(number_power(input, <Tensor>exponent), out)
+    cdef Tensor y
+    cdef int mode = uncast() if out is not None else cyg_mode
+    try:
+        if isinstance(input, Tensor):
+            y = power(<Tensor>input, exponent)
+        else:
+            as_first(input, exponent, OP_POW, "pow")     # refuses two numbers
+            y = number_power(input, <Tensor>exponent)
+    finally:
+        restore_mode(mode)
+    return finish(y, out)
 
 
 cdef Tensor number_power(object base, Tensor x):
     """A number raised to a tensor; the result is row-major, as PyTorch's."""
+    x = raised_away(x)
     return numbered(op_pow(as_operand(base, x, OP_POW, "pow", "input"), op_contiguous(x)), 2)
 
 
 cdef Tensor power(Tensor x, object exponent):
     """A square is one multiplication."""
+    x = raised_away(x)
+    if isinstance(exponent, Tensor):
+        exponent = raised_away(<Tensor>exponent)
     if (PyLong_CheckExact(exponent) and exponent == 2 and x.m.dtype != BOOL) or (
             PyFloat_CheckExact(exponent) and exponent == 2.0 and not is_integral(x.m.dtype)):
         return op_pow_square(x)
@@ -342,7 +353,7 @@ def chunk(input=REQUIRED, chunks=REQUIRED, dim=0):
 def cat(tensors=REQUIRED, dim=0, *, out=None):
     """Tensors joined along an existing dimension."""
     cdef list xs = as_tensors(tensors, "cat", "tensors")
-    if cyg_mode & MODE_AUTOCAST and out is None:
+    if cyg_mode & MODE_AUTOCAST_CPU and out is None:
         xs = in_widest(xs)
     cdef int64_t k = as_index(dim, "cat", "dim")
     cdef int n = (<Tensor>xs[0]).m.ndim if xs else 0
@@ -366,7 +377,7 @@ cdef object joined(Tensor y, object out, list parts):
 def stack(tensors=REQUIRED, dim=0, *, out=None):
     """Tensors of one shape joined along a new dimension."""
     cdef list xs = as_tensors(tensors, "stack", "tensors")
-    if cyg_mode & MODE_AUTOCAST and out is None:
+    if cyg_mode & MODE_AUTOCAST_CPU and out is None:
         xs = in_widest(xs)
     cdef int64_t k
     if not xs:

@@ -71,6 +71,8 @@ def norm(input=REQUIRED, p="fro", dim=None, keepdim=False, out=None, dtype=None)
     """
     cdef Tensor x = as_tensor_arg(input, "norm", "input")
     cdef double order = 2
+    if out is None and dtype is None:
+        x = raised_away(x)
     if isinstance(p, str):
         named = isinstance(dim, (tuple, list)) and len(dim)
         if p not in ("fro", "nuc"):
@@ -104,6 +106,8 @@ def logsumexp(input=REQUIRED, dim=REQUIRED, keepdim=False, *, out=None):
     cdef uint64_t mask
     if dim is None or dim is REQUIRED:
         wrong_type(dim, "logsumexp", "dim", "int or tuple of ints")
+    if out is None:
+        x = raised_away(x)
     mask = dims_mask(dim, x.m.ndim, "logsumexp")
     return finish(complex_logsumexp(x, mask, keep) if category(x.m.dtype) == KIND_COMPLEX
                   else op_logsumexp(x, mask, keep), out)

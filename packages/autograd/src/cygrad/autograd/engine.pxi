@@ -44,6 +44,7 @@ cdef class Pass:
     cdef Node around             # the CopySlices for which `collecting` runs, or None
     cdef list collected          # by edge; False where none is wanted
     cdef void* running           # borrowed: the node whose backward runs
+    cdef Route route             # through the streams of devices, or None
 
     def __dealloc__(self):
         cdef int32_t i
@@ -426,6 +427,8 @@ cdef int run_row(Pass p, int32_t r) except -1:
             return run_leaf_hooks(p, r)
         return run_leaf(p, r)
     n = <Node>p.rows[r].node
+    if p.route is not None:
+        p.route.go(n)
     if n.x is not None and n.x.hooks is not None:
         run_tensor_level(p, r, n)
     if not p.rows[r].needed:
@@ -490,6 +493,7 @@ cdef list run_pass(list roots, bint keep, bint create, list inputs, bint into_in
     p.id = pass_count
     p.keep = keep
     p.accumulate = inputs is None
+    p.route = Route.__new__(Route) if streams_used else None
     if inputs is not None:
         mark_inputs(p, inputs, not into_inputs)
     for e, nr, leaf, g in roots:
@@ -513,6 +517,8 @@ cdef list run_pass(list roots, bint keep, bint create, list inputs, bint into_in
     finally:
         cyg_pass = outer
         restore_mode(before)
+        if p.route is not None:
+            p.route.leave()
     return p.results
 
 

@@ -375,6 +375,8 @@ cdef int attach(FunctionCtx c, Tensor y, int i, bint was_dirty, bint several) ex
     y.fn = c
     y.out_nr = i
     y.flags |= REQUIRES_GRAD
+    if streams_used and y.m.device:
+        note_stream(c, y.m.device)
     return keep_retaining(y) if retains else 0
 
 

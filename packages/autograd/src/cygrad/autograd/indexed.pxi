@@ -134,6 +134,8 @@ def index_put(input=REQUIRED, indices=REQUIRED, values=REQUIRED, accumulate=Fals
         Adds, also repeatedly where indices repeat.
     """
     cdef Tensor x = as_tensor_arg(input, "index_put", "input")
+    if cyg_mode & MODE_AUTOCAST_CUDA and isinstance(values, Tensor):
+        x, values = in_widest([x, values])
     return put_at(roomy(x, [t for t in (*indices, values) if isinstance(t, Tensor)]), indices, values, accumulate, "index_put")
 
 

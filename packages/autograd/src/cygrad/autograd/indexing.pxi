@@ -545,6 +545,8 @@ cdef int node_set_outputs(Node n, list ys) except -1:
             y.fn = n
             y.out_nr = i
             y.flags |= REQUIRES_GRAD
+            if streams_used and y.m.device:
+                note_stream(n, y.m.device)
         i += 1
     return 0
 

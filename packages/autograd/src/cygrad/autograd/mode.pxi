@@ -19,8 +19,10 @@ cdef enum:
     MODE_PACK = 4            # saved_tensors_hooks take what is saved
     MODE_WRITES = 8          # somebody is told of writes in place before they happen
     MODE_UNRECORDED = 3
-    MODE_AUTOCAST = 16       # some operations compute in other dtypes (autocast.pxi)
-    MODE_QUICK = 19          # what fast paths of pointwise operations need not look at
+    MODE_AUTOCAST_CPU = 16   # some operations compute in other dtypes (autocast.pxi), on the CPU
+    MODE_AUTOCAST_CUDA = 32  # the same on devices
+    MODE_AUTOCAST = 48
+    MODE_QUICK = 51          # what fast paths of pointwise operations need not look at
     MODE_NAN = 0x100           # find_nan(): results and gradients are looked at
     MODE_INF = 0x200           # beside it: infinities count too
     MODE_STRICT = 0x400        # strict(): accidents are errors

@@ -156,7 +156,7 @@ cdef object binary_object(int op, Tensor a, object b, bint swap):
 
 cdef object divided_by(Tensor x, object number):
     """The operator number / x as PyTorch has it, to the last bit and in the graph: number times the reciprocal of x."""
-    cdef Tensor inverse = unary(OP_RECIPROCAL, x)
+    cdef Tensor inverse = unary(OP_RECIPROCAL, raised_away(x))
     product = binary_object(OP_MUL, inverse, number, False)
     if product is NotImplemented and isinstance(number, np_type("ndarray")):
         return inverse * number         # NumPy multiplies; it would not have divided

@@ -312,7 +312,7 @@ cdef inline int shape_output(Node n, Meta* m) except -1:
     n.ondim = m.ndim
     n.odtype = m.dtype
     n.odevice = m.device
-    return 0
+    return note_stream(n, m.device) if streams_used and m.device else 0
 
 
 cdef char* nowhere = storage_new(0).ptr      # where tensors point whose storage has no bytes

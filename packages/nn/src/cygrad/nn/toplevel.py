@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cygrad import Tensor
+from cygrad.autograd.autocasting import autocasts
 from cygrad.nn import functional as F
 from cygrad.nn.functional import (
     adaptive_avg_pool1d,
@@ -263,6 +264,7 @@ def triplet_margin_loss(
     return F.triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, reduction=reduction_of(reduction))
 
 
+@autocasts(None)
 def rnn_tanh_cell(
     input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
 ) -> Tensor:
@@ -270,6 +272,7 @@ def rnn_tanh_cell(
     return _plain_step("RNN_TANH", F.linear(input, w_ih, b_ih), hx, w_hh, b_hh)
 
 
+@autocasts(None)
 def rnn_relu_cell(
     input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
 ) -> Tensor:
@@ -277,6 +280,7 @@ def rnn_relu_cell(
     return _plain_step("RNN_RELU", F.linear(input, w_ih, b_ih), hx, w_hh, b_hh)
 
 
+@autocasts(None)
 def gru_cell(
     input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
 ) -> Tensor:
@@ -284,6 +288,7 @@ def gru_cell(
     return _gru_step(F.linear(input, w_ih, b_ih), hx, w_hh, b_hh)
 
 
+@autocasts(None)
 def lstm_cell(
     input: Tensor,
     hx: Sequence[Tensor],

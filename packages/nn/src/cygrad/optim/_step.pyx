@@ -5,7 +5,7 @@ from importlib import import_module
 from cython.parallel cimport prange
 from libc.math cimport pow, sqrt
 from libc.stdint cimport int64_t
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport free, malloc, qsort
 
 from cygrad.autograd._core cimport Tensor, adopt, before_write, bump, optimizer_op, tensor_new
 from cygrad.optim._job cimport (
@@ -38,6 +38,9 @@ cdef struct Chunk:
     int job
     int64_t start, n
 
+cdef struct Block:
+    size_t start, stop
+
 ctypedef void (*Register)(void** table) noexcept
 
 cdef void* updates[2 * N_UPDATES]
@@ -48,8 +51,8 @@ cdef class Batch:
     # owned by one call of sgd() or adam(); the jobs of all its parameters of both dtypes
     cdef Job* jobs
     cdef char* wide            # per job: 1 for double
-    cdef int n_jobs, capacity, device
-    cdef int64_t total
+    cdef int* devices          # per job: where its tensors are, as Meta.device
+    cdef int n_jobs, capacity
     cdef list written          # tensors that change
     cdef list staged           # (tensor, contiguous copy) to be copied back
     cdef list alive            # copies that the jobs point into
@@ -58,7 +61,8 @@ cdef class Batch:
     def __cinit__(self, int capacity):
         self.jobs = <Job*>malloc((capacity + 1) * sizeof(Job))
         self.wide = <char*>malloc(capacity + 1)
-        if self.jobs == NULL or self.wide == NULL:
+        self.devices = <int*>malloc((capacity + 1) * sizeof(int))
+        if self.jobs == NULL or self.wide == NULL or self.devices == NULL:
             raise MemoryError
         self.capacity = capacity
         self.written = []
@@ -69,6 +73,7 @@ cdef class Batch:
     def __dealloc__(self):
         free(self.jobs)
         free(self.wide)
+        free(self.devices)
 
     cdef Job* add(self, Tensor p, Tensor g, tuple states) except NULL:
         """The job of one parameter with its gradient and up to three states. Raises before anything is written."""
@@ -79,10 +84,6 @@ cdef class Batch:
             raise RuntimeError("the list of parameters grew while an optimizer step read it")
         if p.m.dtype != FLOAT32 and p.m.dtype != FLOAT64:
             raise RuntimeError(f"an optimizer step needs float32 or float64 parameters, got {dtype_object(p.m.dtype)}")
-        if self.n_jobs and p.m.device != self.device:
-            raise RuntimeError(f"one optimizer step updates parameters of one device, got {device_object(self.device)} and "
-                               f"{device_object(p.m.device)}")
-        self.device = p.m.device
         check_writable(p)
         check_like(p, g, "gradient")
         cdef bint flat
@@ -106,8 +107,8 @@ cdef class Batch:
         job.n = p.m.numel
         job.fresh = False
         self.wide[self.n_jobs] = p.m.dtype == FLOAT64
+        self.devices[self.n_jobs] = p.m.device
         self.n_jobs += 1
-        self.total += job.n
         return job
 
     cdef char* place(self, Tensor t, bint flat, bint written) except? NULL:
@@ -125,21 +126,60 @@ cdef class Batch:
 
     cdef int run(self, int rule_id, const void* rule) except -1:
         cdef Tensor t, copy
-        cdef int j
+        cdef int first = 0, last
         for t in self.written:
             before_write(t)
         self.check_memory()
-        if self.device:
-            fused_step(self.device, self.jobs, self.wide, self.n_jobs, rule_id, rule)
-        elif self.total < GRAIN or self.shares():
-            for j in range(self.n_jobs):
-                run_chunk(Chunk(j, 0, self.jobs[j].n), self.jobs, self.wide, rule_id, rule)
-        else:
-            self.run_threads(rule_id, rule)
+        while first < self.n_jobs:
+            last = self.gather(first)
+            if self.devices[first]:
+                self.run_away(first, last - first, rule_id, rule)
+            else:
+                self.run_here(first, last - first, rule_id, rule)
+            first = last
         for t, copy in self.staged:
             copy_into(&t.m, &copy.m)
         for t in self.written:
             bump(t, optimizer_op())
+        return 0
+
+    cdef int gather(self, int first) noexcept:
+        """Brings jobs of the device of job number `first` together, in their order; returns where they end."""
+        cdef int j, k, last = first + 1
+        cdef Job job
+        cdef char wide
+        cdef int device = self.devices[first]
+        while last < self.n_jobs and self.devices[last] == device:
+            last += 1
+        for j in range(last + 1, self.n_jobs):
+            if self.devices[j] != device:
+                continue
+            job, wide = self.jobs[j], self.wide[j]
+            for k in range(j, last, -1):
+                self.jobs[k], self.wide[k], self.devices[k] = self.jobs[k - 1], self.wide[k - 1], self.devices[k - 1]
+            self.jobs[last], self.wide[last], self.devices[last] = job, wide, device
+            last += 1
+        return last
+
+    cdef int run_away(self, int first, int count, int rule_id, const void* rule) except -1:
+        """Jobs of one device: all in one pass, or one after another where they lie in each other's memory."""
+        cdef int j
+        cdef int device = self.devices[first]
+        if not self.shares(first, count):
+            return fused_step(device, self.jobs + first, self.wide + first, count, rule_id, rule)
+        for j in range(first, first + count):
+            fused_step(device, self.jobs + j, self.wide + j, 1, rule_id, rule)
+        return 0
+
+    cdef int run_here(self, int first, int count, int rule_id, const void* rule) except -1:
+        cdef int64_t total = 0
+        cdef int j
+        for j in range(first, first + count):
+            total += self.jobs[j].n
+        if total >= GRAIN and not self.shares(first, count):
+            return self.run_threads(first, count, rule_id, rule)
+        for j in range(first, first + count):
+            run_chunk(Chunk(j, 0, self.jobs[j].n), self.jobs, self.wide, rule_id, rule)
         return 0
 
     cdef int check_memory(self) except -1:
@@ -152,36 +192,40 @@ cdef class Batch:
                                    "optimizer step was reading parameters and states; nothing was changed")
         return 0
 
-    cdef bint shares(self) except -1:
+    cdef bint shares(self, int first, int count) except -1:
         """Whether parameters lie in each other's memory: then they are updated one after the other."""
-        cdef int j, k
-        cdef int64_t size
-        blocks = []
-        for j in range(self.n_jobs):
-            size = self.jobs[j].n * (8 if self.wide[j] else 4)
-            blocks.append((<size_t>self.jobs[j].p, <size_t>self.jobs[j].p + size))
-            blocks.append((<size_t>self.jobs[j].g, <size_t>self.jobs[j].g + size))
-            for k in range(3):
-                if self.jobs[j].s[k] != NULL:
-                    blocks.append((<size_t>self.jobs[j].s[k], <size_t>self.jobs[j].s[k] + size))
-        blocks.sort()
-        end = 0
-        for start, stop in blocks:
-            if start < end and start < stop:
-                return True
-            end = max(end, stop)
-        return False
+        cdef int j, k, n = 0
+        cdef const char* at
+        cdef size_t end = 0
+        cdef bint found = False
+        cdef Block* blocks = <Block*>malloc(5 * count * sizeof(Block))
+        if blocks == NULL:
+            raise MemoryError
+        for j in range(first, first + count):
+            if self.jobs[j].n == 0:
+                continue
+            for k in range(5):
+                at = self.jobs[j].p if k == 0 else self.jobs[j].g if k == 1 else self.jobs[j].s[k - 2]
+                if at != NULL:
+                    blocks[n] = Block(<size_t>at, <size_t>at + self.jobs[j].n * (8 if self.wide[j] else 4))
+                    n += 1
+        qsort(blocks, n, sizeof(Block), by_start)
+        for j in range(n):
+            found = found or blocks[j].start < end
+            end = max(end, blocks[j].stop)
+        free(blocks)
+        return found
 
-    cdef int run_threads(self, int rule_id, const void* rule) except -1:
+    cdef int run_threads(self, int first, int jobs, int rule_id, const void* rule) except -1:
         cdef int64_t k, at, count = 0
         cdef int j
-        for j in range(self.n_jobs):
+        for j in range(first, first + jobs):
             count += (self.jobs[j].n + CHUNK - 1) // CHUNK
         cdef Chunk* chunks = <Chunk*>malloc(count * sizeof(Chunk))
         if chunks == NULL:
             raise MemoryError
         count = 0
-        for j in range(self.n_jobs):
+        for j in range(first, first + jobs):
             at = 0
             while at < self.jobs[j].n:
                 chunks[count] = Chunk(j, at, min(<int64_t>CHUNK, self.jobs[j].n - at))
@@ -192,6 +236,10 @@ cdef class Batch:
             run_chunk(chunks[k], self.jobs, self.wide, rule_id, rule)
         free(chunks)
         return 0
+
+
+cdef int by_start(const void* a, const void* b) noexcept nogil:
+    return -1 if (<const Block*>a).start < (<const Block*>b).start else (<const Block*>a).start > (<const Block*>b).start
 
 
 cdef void run_chunk(Chunk c, const Job* jobs, const char* wide, int rule_id, const void* rule) noexcept nogil:

@@ -80,24 +80,34 @@ def check_backward_validity(inputs):
         warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
 
 
+def _autocasts():
+    """The state of autocast for the CPU and for devices."""
+    return [_core._autocast_state(away) for away in (False, True)]
+
+
+def _set_autocasts(states):
+    for away, state in enumerate(states):
+        _core._set_autocast(*state, bool(away))
+
+
 class _State:
     """What the function is run again with as in the forward pass: autocast and, where wanted, random numbers."""
 
     def __init__(self, random):
         self.random = random_states() if random else None
-        self.autocast = _core._autocast_state()
+        self.autocast = _autocasts()
 
     @contextlib.contextmanager
     def restored(self):
-        autocast = _core._autocast_state()
+        autocast = _autocasts()
         random = None if self.random is None else random_states()
-        _core._set_autocast(*self.autocast)
+        _set_autocasts(self.autocast)
         if random is not None:
             restore_random(self.random)
         try:
             yield
         finally:
-            _core._set_autocast(*autocast)
+            _set_autocasts(autocast)
             if random is not None:
                 restore_random(random)
 

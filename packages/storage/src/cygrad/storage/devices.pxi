@@ -5,7 +5,16 @@ cdef DeviceAlloc device_alloc = NULL
 cdef DeviceFree device_free = NULL
 cdef DeviceMove device_move = NULL
 cdef list known_devices = [CPU]       # by Meta.device
-cdef int default_place = 0            # where new tensors lie that say nothing else
+
+cdef extern from *:
+    """
+    #if defined(_MSC_VER)
+    static __declspec(thread) int cyg_default_place = 0;
+    #else
+    static __thread int cyg_default_place = 0;
+    #endif
+    """
+    int cyg_default_place             # where new tensors of this thread lie that say nothing else
 
 
 cdef int enter_memory(DeviceAlloc alloc, DeviceFree release, DeviceMove move) except -1:
@@ -53,7 +62,7 @@ cdef object device_object(int code):
 cdef int device_code(object o) except -1:
     cdef device d
     if o is None:
-        return default_place
+        return cyg_default_place
     if o is CPU:
         return 0
     if isinstance(o, int) and not isinstance(o, bool):
@@ -67,19 +76,19 @@ cdef int device_code(object o) except -1:
 
 
 def get_default_device():
-    """Where new tensors lie that say nothing else."""
-    return device_object(default_place)
+    """Where new tensors of this thread lie that say nothing else."""
+    return device_object(cyg_default_place)
 
 
 def set_default_device(where):
-    """Choose where new tensors lie that say nothing else; None is the CPU. Returns what it was.
+    """Choose where new tensors of this thread lie that say nothing else; None is the CPU. Returns what it was.
 
     Raises
     ------
     RuntimeError
         There is no such device.
     """
-    global default_place
-    cdef int before = default_place
-    default_place = 0 if where is None else device_code(where)
+    global cyg_default_place
+    cdef int before = cyg_default_place
+    cyg_default_place = 0 if where is None else device_code(where)
     return device_object(before)

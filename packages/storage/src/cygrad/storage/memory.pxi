@@ -455,6 +455,10 @@ cdef class Storage:
         """A storage on the CPU with the same bytes: itself if it is there."""
         return self if self.device == 0 else moved_storage(self, 0)
 
+    def cuda(self, device=None):
+        """A storage on a CUDA device, by default the current one, with the same bytes: itself if it is there."""
+        return self.to("cuda" if device is None else device)
+
     def to(self, device):
         """A storage on a device with the same bytes: itself if it is there."""
         return self if self.device == device_code(device) else moved_storage(self, device_code(device))

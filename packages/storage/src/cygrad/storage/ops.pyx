@@ -32,17 +32,25 @@ cdef int enter_table(bint away, const void* table, size_t nbytes) except -1:
     return 0
 
 
-cdef bint going_on = False
+cdef extern from *:
+    """
+    #if defined(_MSC_VER)
+    static __declspec(thread) int cyg_going_on = 0;
+    #else
+    static __thread int cyg_going_on = 0;
+    #endif
+    """
+    int cyg_going_on                  # of this thread: others may run while a copy waits
 
 
 cdef bint copies_go_on() noexcept:
-    return going_on
+    return cyg_going_on != 0
 
 
 cdef bint let_copies_go_on(bint on) noexcept:
-    global going_on
-    cdef bint before = going_on
-    going_on = on
+    global cyg_going_on
+    cdef bint before = cyg_going_on != 0
+    cyg_going_on = on
     return before
 
 
@@ -108,15 +116,16 @@ cdef Number brought(const Meta* m, int device):
     return y
 
 
-cdef int common_device(Meta** metas, int n, bint between) except -1:
-    """Where all operands are; of numbers on the CPU, and of results that are still empty, any device will do."""
+cdef int common_device(Meta** metas, int n, int single, bint between) except -1:
+    """Where all operands are; of numbers on the CPU among the first `single`, and of results that are still empty, any device
+    will do."""
     cdef int device = -1, weak = 0, i
     for i in range(n):
         if between and metas[i].device:
             return metas[i].device
         if metas[i] == NULL:
             continue
-        if metas[i].sizes == NULL or (metas[i].ndim == 0 and metas[i].device == 0):
+        if metas[i].sizes == NULL or (i < single and metas[i].ndim == 0 and metas[i].device == 0):
             weak |= metas[i].device
         elif device < 0:
             device = metas[i].device
@@ -128,7 +137,7 @@ cdef int common_device(Meta** metas, int n, bint between) except -1:
 cdef void* table_for(int place, Meta** metas, int n, int single, bint between, list held) except NULL:
     """The operations of the device where all operands are. Empty results are told that they will lie there, and numbers on
     the CPU among the first `single` operands are brought there, to live as long as `held`."""
-    cdef int device = common_device(metas, n, between), i
+    cdef int device = common_device(metas, n, single, between), i
     cdef void* table = table_of(place, device)
     for i in range(n):
         if metas[i] == NULL:
@@ -154,7 +163,7 @@ cdef int run_pointwise(int kid, int code, Meta** ms, int n, int ndim, const int6
 
 cdef int away_pointwise(int kid, int code, Meta** ms, int n, int ndim, const int64_t* sizes, const double* attr) except -1:
     cdef Iter it
-    cdef int device = common_device(ms, n, False), held = 0, i
+    cdef int device = common_device(ms, n, n, False), held = 0, i
     cdef Ops* table = <Ops*>table_of(PLACE_pointwise, device)
     if ms[0].device == 0:              # a number on the CPU cannot be written there
         two_devices(0, device)

@@ -10,7 +10,7 @@ from types import FunctionType
 
 from .. import _core
 from .._core import RETURNS, Tensor, _autocasts, _uncast_call, add_methods, deliver, named_results, own
-from ..autocasting import IN_LINALG_ALONE, POLICIES, autocasts
+from ..autocasting import DEVICE_POLICIES, IN_LINALG_ALONE, POLICIES, autocasts
 from ..rows import ALIASES
 
 # place -> name -> function; "function" is cygrad itself, "method" the class Tensor, all others are modules of cygrad
@@ -48,9 +48,9 @@ def composed(places: str, name: str | None = None, returns: str | None = None) -
     def declare(function):
         public = name or function.__name__
         plain = function
-        policy = POLICIES.get(public)
-        if policy and not (words[0] == "linalg" and public in IN_LINALG_ALONE):
-            function = autocasts(policy)(function)
+        policy = None if words[:1] == ["linalg"] and public in IN_LINALG_ALONE else POLICIES.get(public)
+        if policy or public in DEVICE_POLICIES:
+            function = autocasts(policy, public)(function)
         if isinstance(function, FunctionType):           # compiled ones check their arguments themselves
             function = with_checks(function, public)
             if public.endswith("_") and not public.endswith("__"):

@@ -449,6 +449,7 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     return _row("softshrink", input, False, lambd)
 
 
+@autocasts(None)
 @with_out
 def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
     """Return ``log(1 + exp(beta * input)) / beta``, element by element.

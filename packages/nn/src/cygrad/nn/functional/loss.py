@@ -6,7 +6,7 @@ import math
 import warnings
 
 from cygrad import Tensor, empty_like, full_like
-from cygrad.autograd._core import anywhere, row_call, whole_batch
+from cygrad.autograd._core import _autocasts_away, anywhere, row_call, whole_batch
 from cygrad.autograd.autocasting import autocasts
 from cygrad.autograd.strict_mode import is_strict_enabled, refuse
 from cygrad.nn.functional.activation import logsigmoid
@@ -231,6 +231,12 @@ def binary_cross_entropy(
     require_tensor("binary_cross_entropy", "input", input)
     require_tensor("binary_cross_entropy", "target", target)
     allow_tensors("binary_cross_entropy", weight=weight)
+    if _autocasts_away((input, target), {}):
+        raise RuntimeError(
+            "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast: probabilities near "
+            "0 and 1 are rounded to them in float16. Use binary_cross_entropy_with_logits or BCEWithLogitsLoss, which "
+            "take what stands before the sigmoid, or compute the loss with autocast switched off"
+        )
     if target.shape != input.shape:
         raise ValueError(
             f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is deprecated. "

@@ -50,6 +50,7 @@ def normalize(
     return input / norm if out is None else cygrad.div(input, norm, out=out)
 
 
+@autocasts(None)
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """Return the cosine of the angle between vectors.
 
@@ -102,6 +103,7 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
     return entitled((x1 - x2 + eps).norm(p, -1, keepdim=keepdim), "NormBackward1")
 
 
+@autocasts(None)
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """Return the distances of all pairs of rows.
 

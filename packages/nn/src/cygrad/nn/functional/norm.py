@@ -8,6 +8,7 @@ import cygrad
 from cygrad import Tensor
 from cygrad.autograd import _core
 from cygrad.autograd._core import entitled
+from cygrad.autograd.autocasting import raised
 from cygrad.nn.functional.checks import HALVES, allow_tensors, require_tensor
 
 __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "rms_norm"]
@@ -159,6 +160,7 @@ def layer_norm(
     require_tensor("layer_norm", "input", input)
     allow_tensors("layer_norm", weight=weight, bias=bias)
     _last_dims("layer_norm", input, normalized_shape, weight, bias)
+    input, weight, bias = raised(input, weight, bias)
     _check_dtypes("layer_norm", input, weight, bias)
     x, sizes = _wide(input), tuple(normalized_shape)
     scale = cygrad.ones(sizes, dtype=x.dtype, device=x.device) if weight is None else weight.to(x.dtype)
@@ -192,6 +194,7 @@ def rms_norm(
     require_tensor("rms_norm", "input", input)
     allow_tensors("rms_norm", weight=weight)
     dims = _last_dims("rms_norm", input, normalized_shape, weight)
+    input, weight = raised(input, weight)
     x = _wide(_dense(input))
     eps = cygrad.finfo(x.dtype).eps if eps is None else eps
     root = ((x * x).mean(dims, keepdim=True) + eps).rsqrt()
@@ -250,6 +253,7 @@ def group_norm(
     """
     require_tensor("group_norm", "input", input)
     allow_tensors("group_norm", weight=weight, bias=bias)
+    input, weight, bias = raised(input, weight, bias)
     if input.dim() < 2:
         raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {input.dim()}")
     batch, channels, *place = input.shape

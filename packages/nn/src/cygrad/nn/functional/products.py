@@ -5,6 +5,7 @@ from __future__ import annotations
 import cygrad
 from cygrad import Tensor
 from cygrad.autograd._core import _autocasts, _uncast_call, deliver, entitled
+from cygrad.autograd.autocasting import autocasts
 from cygrad.nn.functional.checks import halves_in_float32, require_tensor
 
 __all__ = ["bilinear", "linear"]
@@ -50,6 +51,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
     return entitled(product, "ViewBackward0" if dims == 1 else "AddBackward0")
 
 
+@autocasts(None)
 @halves_in_float32
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return ``input1 @ weight[k] @ input2 + bias[k]`` for every k.

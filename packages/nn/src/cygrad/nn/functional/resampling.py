@@ -24,6 +24,7 @@ Numbers = float | Sequence[float]
 
 
 # ---- sizes -------------------------------------------------------------------------------------------------------
+@autocasts(None)
 def interpolate(
     input: Tensor,
     size: int | Sequence[int] | None = None,

@@ -178,7 +178,7 @@ class RNNBase(Module):
             raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
         order = input.sorted_indices if packed else None
         state = self._start(hx, batch, alone, data, order)
-        if self.mode == "LSTM":  # inside autocast the state is kept in the low dtype too, as in PyTorch
+        if self.mode == "LSTM" or data.is_cuda:  # inside autocast the state is kept in the low dtype too, as in PyTorch
             data, *state = lowered(data, *state)
         data, state = self._layers(data, counts, tuple(state))
         if packed:
@@ -431,8 +431,10 @@ class RNNCellBase(Module):
                     f"{name}: state {i} has shape {tuple(value.shape)}, wanted is {(x.shape[0], self.hidden_size)}"
                 )
         state = tuple(s if s.dim() == 2 else s.unsqueeze(0) for s in state)
+        if x.is_cuda:
+            x, *state = lowered(x, *state)
         weights = Weights(self, "")
-        result = step(self._mode, F.linear(x, weights.ih, weights.bias_ih), state, weights)
+        result = step(self._mode, F.linear(x, weights.ih, weights.bias_ih), tuple(state), weights)
         return result if input.dim() == 2 else tuple(r.squeeze(0) for r in result)
 
 

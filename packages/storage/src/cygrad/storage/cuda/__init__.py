@@ -63,6 +63,8 @@ def code_of(device):
         There is no CUDA, or no such device.
     """
     reason = why_not()
+    if reason is not None and reason == getattr(extension(), "FORKED", None):
+        raise RuntimeError(reason)
     if reason is not None:
         reason = reason[0].upper() + reason[1:]
         raise RuntimeError(f"there is no device '{device}' here; the devices are: 'cpu'. {reason}")

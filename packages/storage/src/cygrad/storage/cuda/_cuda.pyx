@@ -1,6 +1,8 @@
 # CUDA devices as a device of storage: memory, streams, copies, and the operations that the gate finds in the table at the end.
 # May cimport: core, ops. Invariant: the processor follows no pointer into a device's memory; it hands it to kernels and copies.
+import os
 import struct
+from bisect import bisect_left, bisect_right, insort
 
 cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, INT64_MAX, INT64_MIN

@@ -45,6 +45,20 @@ cdef extern from "runtime.h":
     int cyg_rt_event_elapsed(void* begin, void* end, float* milliseconds) noexcept
 
 OUT_OF_MEMORY = 2          # cudaErrorMemoryAllocation
+FORKED = ("Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the 'spawn' start "
+          "method")
+
+cdef bint in_use = False           # CUDA was asked for devices, and found some
+cdef bint in_child = False         # of a process in which it was: CUDA does not work here, and nothing of it may be called
+
+
+def note_fork():
+    """Called in a child after os.fork."""
+    global in_child
+    in_child = in_child or in_use
+
+
+os.register_at_fork(after_in_child=note_fork)
 
 
 class OutOfMemoryError(RuntimeError):
@@ -65,6 +79,8 @@ cdef int check(int code, str what) except -1:
 
 cdef int enter(int device, void** stream) except -1:
     """Make the device of a Meta current for CUDA; its work goes to `stream`."""
+    if in_child:
+        raise RuntimeError(FORKED)
     if device < 1:
         raise RuntimeError("an operation of a device was given memory of the CPU: move it with to(device) first")
     return check(cyg_rt_enter(device - 1, stream), "choosing a device")
@@ -91,6 +107,8 @@ cdef int out_of_memory(int device, int64_t nbytes) except -1:
 cdef void* take_memory(int device, int64_t nbytes) except NULL:
     cdef void* p = NULL
     cdef int code
+    if in_child:
+        raise RuntimeError(FORKED)
     with nogil:
         code = cyg_rt_alloc(device - 1, nbytes, &p)
     if code == OUT_OF_MEMORY:
@@ -100,7 +118,8 @@ cdef void* take_memory(int device, int64_t nbytes) except NULL:
 
 
 cdef void give_memory(int device, void* p) noexcept:
-    cyg_rt_free(device - 1, p)
+    if not in_child:
+        cyg_rt_free(device - 1, p)
 
 
 cdef Storage scratch(int device, int64_t nbytes):
@@ -112,10 +131,14 @@ cdef Storage scratch(int device, int64_t nbytes):
 
 def count():
     """Number of devices; RuntimeError that says why CUDA cannot be used."""
+    global in_use
     cdef int n = 0
+    if in_child:
+        raise RuntimeError(FORKED)
     cdef int code = cyg_rt_count(&n)
     if code:
         raise RuntimeError(f"CUDA cannot be used: {cyg_rt_message(code).decode()}")
+    in_use = in_use or n > 0
     return n
 
 
@@ -147,11 +170,12 @@ def synchronize(int device):
 # ---- memory
 
 def empty_cache():
-    """Give all memory that is kept for reuse back to the devices."""
+    """Give all memory that is kept for reuse back to the devices, and page-locked memory to the system."""
     cdef int code
     with nogil:
         code = cyg_rt_empty_cache()
     check(code, "empty_cache()")
+    unpin_idle()
 
 
 def memory(int device):
@@ -179,28 +203,7 @@ def limit(int device, int64_t nbytes):
     cyg_rt_limit(device, nbytes)
 
 
-@cython.final
-cdef class Pinned:
-    """Page-locked memory of the CPU, from which devices copy on their own."""
-    cdef char* ptr
-
-    def __dealloc__(self):
-        if self.ptr != NULL:
-            cyg_rt_unpin(self.ptr)
-
-
-def pinned_storage(int64_t nbytes):
-    """A Storage in page-locked memory of the CPU."""
-    cdef Pinned block = Pinned()
-    cdef void* p = NULL
-    cdef int code
-    if nbytes <= 0:
-        return storage_new(0)
-    with nogil:
-        code = cyg_rt_pinned(nbytes, &p)
-    check(code, f"pinning {nbytes} bytes")
-    block.ptr = <char*>p
-    return storage_borrow(block.ptr, nbytes, block, False)
+include "pinned.pxi"         # page-locked memory of the CPU
 
 
 def is_pinned(Storage s not None):
@@ -317,20 +320,20 @@ cdef class Event:
         self.device_index = -1
 
     def __dealloc__(self):
-        if self.handle != NULL:
+        if self.handle != NULL and not in_child:
             cyg_rt_event_end(self.handle)
 
-    cdef int place(self, Stream stream) except -1:
+    cdef int place(self, int device, void* stream) except -1:
         if self.handle == NULL:
-            check(cyg_rt_event_new(stream.device_index, self.timed, &self.handle), "making an event")
-            self.device_index = stream.device_index
-        elif self.device_index != stream.device_index:
-            raise RuntimeError(f"Event device {self.device_index} does not match recording stream's device {stream.device_index}.")
-        return check(cyg_rt_event_record(self.device_index, self.handle, stream.handle), "Event.record()")
+            check(cyg_rt_event_new(device, self.timed, &self.handle), "making an event")
+            self.device_index = device
+        elif self.device_index != device:
+            raise RuntimeError(f"Event device {self.device_index} does not match recording stream's device {device}.")
+        return check(cyg_rt_event_record(device, self.handle, stream), "Event.record()")
 
     def record_on(self, Stream stream not None):
         """Put it behind all that the stream was given so far."""
-        self.place(stream)
+        self.place(stream.device_index, stream.handle)
 
     def query(self):
         """Whether the work before it is done."""

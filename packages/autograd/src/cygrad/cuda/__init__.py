@@ -7,13 +7,15 @@ with the CPU; what needs a device raises RuntimeError with the reason.
 from __future__ import annotations
 
 import os
+import threading
+from importlib import import_module
 from typing import Any
 
 from cygrad.storage import cuda as _devices
 from cygrad.storage.core import device as _device
 from cygrad.storage.core import dtypes
 
-from .autograd._core import Tensor, frombuffer
+from ..autograd._core import Tensor, frombuffer, watch_streams
 
 __all__ = [
     "AcceleratorError",
@@ -94,6 +96,8 @@ def _need() -> None:
     """Raise RuntimeError where there is no device."""
     reason = _devices.why_not()
     if reason is not None:
+        if reason == getattr(_devices.extension(), "FORKED", None):
+            raise RuntimeError(reason)
         raise RuntimeError(f"no CUDA device is available: {reason}")
 
 
@@ -360,7 +364,19 @@ class Event(_EventBase):  # type: ignore[misc,valid-type]
         (current_stream() if stream is None else stream).wait_event(self)
 
 
-_in_use: dict[int, Stream] = {}        # the chosen ones, which live as long as they are chosen
+_chosen = threading.local()        # .streams: by device those that this thread chose, which live as long as that
+
+
+def _choose(stream: Stream, alive: Stream | None) -> tuple[Stream, Stream | None]:
+    """Choose a stream for this thread, and keep another alive meanwhile; returns both as they were before."""
+    index = stream.device_index
+    streams = vars(_chosen).setdefault("streams", {})
+    before = current_stream(index), streams.get(index)
+    if stream.cuda_stream:
+        watch_streams(current_stream, default_stream, _cuda.choose_stream)
+    _cuda.choose_stream(stream)
+    streams[index] = alive
+    return before
 
 
 def current_stream(device: Any = None) -> Stream:
@@ -377,8 +393,7 @@ def default_stream(device: Any = None) -> Stream:
 def set_stream(stream: Stream | None) -> None:
     """Choose a stream for this thread's work on its device; None changes nothing."""
     if stream is not None:
-        _in_use[stream.cuda_stream] = stream
-        _cuda.choose_stream(stream)
+        _choose(stream, stream)
 
 
 class StreamContext:
@@ -390,13 +405,13 @@ class StreamContext:
     def __enter__(self) -> None:
         if self.stream is not None:
             self.device = device(self.stream.device_index)
-            self.before = current_stream(self.stream.device_index)
             self.device.__enter__()
-            set_stream(self.stream)
+            self.before = _choose(self.stream, self.stream)
 
     def __exit__(self, *_: object) -> None:
         if self.stream is not None:
-            _cuda.choose_stream(self.before)
+            _choose(*self.before)
+            del self.before
             self.device.__exit__()
 
 
@@ -462,6 +477,8 @@ def set_rng_state_all(new_states: list[Tensor]) -> None:
 
 
 def __getattr__(name: str) -> object:
-    from ._later import missing_attribute
+    if name == "amp":
+        return import_module(f"{__name__}.amp")
+    from .._later import missing_attribute
 
     raise missing_attribute(__name__, name)
