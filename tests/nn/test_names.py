@@ -64,7 +64,7 @@ def test_what_is_absent_is_absent():
 
 
 @pytest.mark.parametrize("path", ["jit", "compile", "distributed", "fx", "sparse_coo_tensor", "quantization",
-    "nn.DataParallel",
+    "nn.SyncBatchNorm", "nn.parallel.DistributedDataParallel",
                                   "nn.quantized", "nn.functional.scaled_mm", "nn.utils.prune"])  # fmt: skip
 def test_what_is_absent_says_why(path):
     place, _, name = ("cygrad." + path).rpartition(".")

@@ -7,7 +7,8 @@ name is not found.
 NO_COMPILER = "there is no compiler: functions and modules run as they are, so the call can be left out"
 NO_SPARSE = "tensors are dense here; SciPy's sparse arrays take and give NumPy arrays, which share memory with tensors"
 NO_QUANTIZED = "there are no quantized tensors; int8 and uint8 are ordinary dtypes"
-ONE_PROCESS = "training runs in one process here; utils.data.DataLoader has worker processes"
+ONE_PROCESS = ("training runs in one process here; nn.DataParallel uses several devices, and utils.data.DataLoader has "
+               "worker processes")
 ONLY_CPU = "devices are the CPU and those of CUDA, see cygrad.cuda"
 NO_SYMBOLS = "operations run at once, so there are neither graphs to rewrite nor symbolic sizes"
 NOT_HERE = "there is no such part here"
@@ -25,7 +26,7 @@ _REASONS = {
         "quantize_per_tensor_dynamic quantize_per_channel fake_quantize_per_tensor_affine "
         "fake_quantize_per_channel_affine nn.quantized nn.quantizable nn.qat nn.intrinsic"
     ),
-    ONE_PROCESS: "distributed nn.parallel nn.DataParallel futures fork wait",
+    ONE_PROCESS: "distributed nn.parallel.DistributedDataParallel nn.parallel.distributed futures fork wait",
     ONLY_CPU: "mtia Stream Event",
     NO_SYMBOLS: "fx SymInt SymFloat SymBool cond while_loop",
 }
@@ -82,7 +83,7 @@ PREFIXES = {
 
 
 def why(path):
-    """The sentence about a name such as ``"nn.DataParallel"``, or ``""`` if there is none."""
+    """The sentence about a name such as ``"nn.qat"``, or ``""`` if there is none."""
     for prefix, reason in PREFIXES.items():
         if path.startswith(prefix):
             return f"cygrad.{path} does not exist: {reason}"

@@ -20,7 +20,7 @@ class tensortype(type):
 
     dtype: dtype
     layout = _strided
-    is_cuda = False
+    is_cuda: bool
     is_sparse = False
 
     def __new__(cls, name, bases, members):
@@ -29,7 +29,7 @@ class tensortype(type):
             raise TypeError(f"type {base!r} is not an acceptable base type: it has no instances")
         return super().__new__(cls, name, bases, members)
 
-    def __call__(cls, *args, device="cpu", **kwargs):
+    def __call__(cls, *args, device=None, **kwargs):
         """A tensor of this dtype: ``FloatTensor(*sizes)``, not filled, or ``FloatTensor(sequence)``.
 
         Raises
@@ -43,24 +43,31 @@ class tensortype(type):
             args = (kwargs.pop("data"),)
         if kwargs:
             raise TypeError(f"{cls.__name__}() has no argument {next(iter(kwargs))!r}")
-        empty(0, device=device)  # or the error that says which devices there are
+        kind = "cuda" if cls.is_cuda else "cpu"
+        # Or the error that says which devices there are.
+        place = empty(0, device=kind if device is None else device).device
+        if place.type != kind:
+            raise RuntimeError(f"{cls.__qualname__}() makes tensors on {kind}, got device={device!r}")
         if len(args) != 1 or _is_size(args[0]):
-            return empty(*args, dtype=cls.dtype) if args else empty(0, dtype=cls.dtype)
+            return empty(*args or (0,), dtype=cls.dtype, device=place)
         data = args[0]
         if isinstance(data, Tensor):
-            if data.dtype != cls.dtype:
-                raise TypeError(f"{cls.__name__}() of a tensor wants {cls.dtype}, got {data.dtype}: use x.type()")
+            if data.dtype != cls.dtype or data.is_cuda != cls.is_cuda:
+                raise TypeError(f"{cls.__name__}() of a tensor wants {cls.dtype} on {kind}, got {data.dtype} on "
+                                f"{data.device}: use x.type()")
             return data.detach()
         if isinstance(data, (Storage, TypedStorage)):
-            return empty(0, dtype=cls.dtype).set_(data.untyped() if isinstance(data, TypedStorage) else data)
+            memory = data.untyped() if isinstance(data, TypedStorage) else data
+            return empty(0, dtype=cls.dtype, device=place).set_(memory)
         if isinstance(data, str) or not (hasattr(data, "__len__") and hasattr(data, "__getitem__")):
             raise TypeError(f"{cls.__name__}(): data must be a sequence (got {type(data).__name__})")
         if isinstance(data, dict):
             raise TypeError(f"{cls.__name__}(): data must be a sequence (got dict)")
-        return empty(data, dtype=cls.dtype) if type(data).__name__ == "Size" else tensor(data, dtype=cls.dtype)
+        made = empty if type(data).__name__ == "Size" else tensor
+        return made(data, dtype=cls.dtype, device=place)
 
     def __instancecheck__(cls, value):
-        return isinstance(value, Tensor) and value.dtype == cls.dtype
+        return isinstance(value, Tensor) and value.dtype == cls.dtype and value.is_cuda == cls.is_cuda
 
     def __getattr__(cls, name):
         try:
@@ -77,15 +84,17 @@ def _is_size(value):
     return hasattr(value, "__index__") and not hasattr(value, "__len__") and not isinstance(value, bool)
 
 
-def _made(name, kind):
+def _made(name, kind, cuda=False):
+    place = "torch.cuda" if cuda else "torch"
     members = {
-        "dtype": _dtypes[kind], "__module__": "torch", "__qualname__": f"torch.{name}",
+        "dtype": _dtypes[kind], "is_cuda": cuda, "__module__": place, "__qualname__": f"{place}.{name}",
         "__doc__": f"Tensors of {kind}: ``{name}(*sizes)``, ``{name}(sequence)``, ``isinstance(x, {name})``.",
     }  # fmt: skip
     return tensortype(name, (), members)
 
 
 globals().update({name: _made(name, kind) for name, kind in NAMES.items()})
+ON_DEVICES = {name: _made(name, kind, True) for name, kind in NAMES.items()}
 
 
 def is_storage(obj):

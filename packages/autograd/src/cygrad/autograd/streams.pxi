@@ -2,32 +2,35 @@
 # no default one, nothing is noted and passes pay one test a node.
 
 cdef bint streams_used = False
-cdef object stream_now = None              # of a device, counted from 0: the stream to which this thread's work goes
+cdef object stream_address = None          # of a device, counted from 0: that of the stream to which this thread's work goes; 0: the default one
+cdef object stream_now = None              # the stream itself
 cdef object stream_default = None          # the same for the default stream
 cdef object stream_choose = None           # lets this thread's work on a stream's device go there
 
 
-def watch_streams(current, default, choose):
+def watch_streams(address, current, default, choose):
     """From now on nodes note the stream of the operation that made them.
 
     Parameters
     ----------
+    address : callable
+        Gives the address of the stream to which this thread's work on a device goes, counted from 0.
     current : callable
-        Gives the stream to which this thread's work on a device goes, counted from 0.
+        Gives the stream itself.
     default : callable
         Gives the default stream of a device.
     choose : callable
         Lets this thread's work go to a stream.
     """
-    global streams_used, stream_now, stream_default, stream_choose
-    stream_now, stream_default, stream_choose, streams_used = current, default, choose, True
+    global streams_used, stream_address, stream_now, stream_default, stream_choose
+    stream_address, stream_now, stream_default, stream_choose = address, current, default, choose
+    streams_used = True
 
 
 cdef int note_stream(Node n, int device) except -1:
     """Called while the output is made, which is on a device (as Meta has it)."""
-    stream = stream_now(device - 1)
-    if stream.cuda_stream:
-        extra(n).stream = stream
+    if stream_address(device - 1):
+        extra(n).stream = stream_now(device - 1)
     return 0
 
 
@@ -52,10 +55,10 @@ cdef class Route:
         if here is None:
             here = self.now[device] = self.before[device] = stream_now(device)
             self.seen[device] = [here]
+        if here.cuda_stream == (0 if stream is None else stream.cuda_stream):
+            return 0
         if stream is None:
             stream = stream_default(device)
-        if stream == here:
-            return 0
         stream.wait_stream(here)
         stream_choose(stream)
         self.now[device] = stream

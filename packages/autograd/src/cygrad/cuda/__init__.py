@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
+import warnings
 from importlib import import_module
 from typing import Any
 
@@ -20,6 +21,7 @@ from ..autograd._core import Tensor, frombuffer, watch_streams
 __all__ = [
     "AcceleratorError",
     "Event",
+    "ExternalStream",
     "OutOfMemoryError",
     "Stream",
     "StreamContext",
@@ -41,16 +43,21 @@ __all__ = [
     "ipc_collect",
     "is_available",
     "is_bf16_supported",
+    "is_current_stream_capturing",
     "is_initialized",
     "manual_seed",
     "manual_seed_all",
     "max_memory_allocated",
+    "max_memory_cached",
     "max_memory_reserved",
     "mem_get_info",
     "memory_allocated",
+    "memory_cached",
     "memory_reserved",
     "memory_stats",
     "memory_summary",
+    "reset_max_memory_allocated",
+    "reset_max_memory_cached",
     "reset_peak_memory_stats",
     "seed",
     "seed_all",
@@ -271,6 +278,34 @@ def reset_peak_memory_stats(device: Any = None) -> None:
         _cuda.reset_peak(_index(device))
 
 
+def _deprecated(name: str, instead: str) -> None:
+    warnings.warn(f"`torch.cuda.{name}` is deprecated: use `torch.cuda.{instead}`", FutureWarning, stacklevel=3)
+
+
+def memory_cached(device: Any = None) -> int:
+    """Deprecated: `memory_reserved`."""
+    _deprecated("memory_cached", "memory_reserved")
+    return memory_reserved(device)
+
+
+def max_memory_cached(device: Any = None) -> int:
+    """Deprecated: `max_memory_reserved`."""
+    _deprecated("max_memory_cached", "max_memory_reserved")
+    return max_memory_reserved(device)
+
+
+def reset_max_memory_allocated(device: Any = None) -> None:
+    """Deprecated: `reset_peak_memory_stats`, which it calls."""
+    _deprecated("reset_max_memory_allocated", "reset_peak_memory_stats")
+    reset_peak_memory_stats(device)
+
+
+def reset_max_memory_cached(device: Any = None) -> None:
+    """Deprecated: `reset_peak_memory_stats`, which it calls."""
+    _deprecated("reset_max_memory_cached", "reset_peak_memory_stats")
+    reset_peak_memory_stats(device)
+
+
 def mem_get_info(device: Any = None) -> tuple[int, int]:
     """(free, all) bytes of a device, as the driver counts them, whoever uses the rest."""
     return _cuda.free_bytes(_index(device))
@@ -346,6 +381,26 @@ class Stream(_StreamBase):  # type: ignore[misc,valid-type]
         self.wait_event(stream.record_event())
 
 
+class ExternalStream(Stream):
+    """A stream of another library, by its address.
+
+    Parameters
+    ----------
+    stream_ptr : int
+        It has to live as long as this object.
+    device : device, str or int, optional
+        Whose it is; default: the current one.
+    """
+
+    def __new__(cls, stream_ptr: int, device: Any = None, **kwargs: Any) -> ExternalStream:
+        return super().__new__(cls, device, stream_ptr=stream_ptr, **kwargs)
+
+
+def is_current_stream_capturing() -> bool:
+    """Whether the current stream's work is written down for a graph: no, there are no graphs here."""
+    return False
+
+
 class Event(_EventBase):  # type: ignore[misc,valid-type]
     """A place in the work of a stream.
 
@@ -373,7 +428,7 @@ def _choose(stream: Stream, alive: Stream | None) -> tuple[Stream, Stream | None
     streams = vars(_chosen).setdefault("streams", {})
     before = current_stream(index), streams.get(index)
     if stream.cuda_stream:
-        watch_streams(current_stream, default_stream, _cuda.choose_stream)
+        watch_streams(_cuda.stream_address, current_stream, default_stream, _cuda.choose_stream)
     _cuda.choose_stream(stream)
     streams[index] = alive
     return before
@@ -479,6 +534,11 @@ def set_rng_state_all(new_states: list[Tensor]) -> None:
 def __getattr__(name: str) -> object:
     if name == "amp":
         return import_module(f"{__name__}.amp")
+    if name.endswith("Tensor"):
+        from ..tensortypes import ON_DEVICES
+
+        if name in ON_DEVICES:
+            return ON_DEVICES[name]
     from .._later import missing_attribute
 
     raise missing_attribute(__name__, name)

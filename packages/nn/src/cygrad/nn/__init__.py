@@ -22,7 +22,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    if name in ("attention", "grad", "training"):  # imported when first asked for
+    if name == "DataParallel":
+        from cygrad.nn.parallel import DataParallel
+
+        return DataParallel
+    if name in ("attention", "grad", "parallel", "training"):  # imported when first asked for
         from importlib import import_module
 
         return import_module("cygrad.nn." + name)

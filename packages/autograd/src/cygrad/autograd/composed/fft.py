@@ -1,4 +1,4 @@
-"""Discrete Fourier transforms, computed by NumPy (pocketfft), with gradients of every order.
+"""Discrete Fourier transforms, computed by NumPy (pocketfft), on devices by products, with gradients of every order.
 
 Three primitives carry all: complex to complex, real to complex, and complex with Hermitian symmetry to real. Each is
 linear, so its tangent is the transform of the tangent, and its gradient the adjoint transform of the gradient. Imported
@@ -13,6 +13,7 @@ from .. import _core
 from .._core import Tensor
 from ..function import Function
 from . import composed
+from . import fourier_products as products
 from ._args import int_arg, ints_arg, tensor_arg, wrap_dim
 
 # Scale of a transform of n points: 1, 1 / sqrt(n), 1 / n; with NumPy's name of it in forward and in inverse transforms.
@@ -26,9 +27,6 @@ def by_numpy(name, x, forward, scale, dtype, axes, s=None):
     """NumPy's transform of that name of the values of `x`, as a new row-major tensor of `dtype`."""
     import numpy
 
-    if x.device.type != "cpu":
-        raise NotImplementedError(f"Fourier transforms compute on the CPU, and this tensor is on {x.device}: move it "
-                                  "with .cpu()")
     norm = (NUMPY_FORWARD if forward else NUMPY_INVERSE)[scale]
     values = x.detach().numpy()
     if len(axes) == 1:                     # the same loop, with less around it
@@ -43,6 +41,8 @@ class FftC2C(Function):
 
     @staticmethod
     def forward(x, dims, scale, forward):
+        if x.device.type != "cpu":
+            return products.complex_to_complex(x, dims, forward, products.divisor([x.shape[d] for d in dims], scale))
         return by_numpy("fftn" if forward else "ifftn", x, forward, scale, x.dtype, axes=dims)
 
     @staticmethod
@@ -68,6 +68,9 @@ class FftR2C(Function):
 
     @staticmethod
     def forward(x, dims, scale):
+        if x.device.type != "cpu":
+            points = products.divisor([x.shape[d] for d in dims], scale)
+            return products.real_to_complex(x, dims, points, COMPLEX[x.dtype])
         return by_numpy("rfftn", x, True, scale, COMPLEX[x.dtype], axes=dims)
 
     @staticmethod
@@ -95,6 +98,8 @@ class FftC2R(Function):
     @staticmethod
     def forward(x, dims, scale, n):
         sizes = [*(x.shape[d] for d in dims[:-1]), n]
+        if x.device.type != "cpu":
+            return products.complex_to_real(x, dims, products.divisor(sizes, scale), n)
         return by_numpy("irfftn", x, False, scale, x.real.dtype, s=sizes, axes=dims)
 
     @staticmethod

@@ -7,7 +7,6 @@ from .._core import (
     cat,
     deliver,
     everywhere,
-    lapack,
     named_results,
     tril,
     triu,
@@ -15,6 +14,7 @@ from .._core import (
     with_room,
 )
 from . import composed
+from .lapack_devices import lapack
 from .linalg_base import (
     NOT_POSITIVE,
     SINGULAR,

@@ -1,7 +1,8 @@
 """QR decomposition, products of reflections, and the LDL factors of symmetric matrices."""
 
-from .._core import Tensor, cat, differentiated, lapack, tril, triu, where
+from .._core import Tensor, cat, differentiated, tril, triu, where
 from . import composed
+from .lapack_devices import lapack
 from .linalg_base import (
     Step,
     check_alike,

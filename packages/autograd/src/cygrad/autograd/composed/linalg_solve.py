@@ -1,7 +1,8 @@
 """Systems of linear equations, inverses and determinants, on the LU factorisation of LAPACK."""
 
-from .._core import Tensor, anywhere, deliver, differentiated, lapack, tril, triu, where
+from .._core import Tensor, anywhere, deliver, differentiated, tril, triu, where
 from . import composed
+from .lapack_devices import lapack
 from .linalg_base import (
     SINGULAR,
     Step,

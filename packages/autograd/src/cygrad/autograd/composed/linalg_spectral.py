@@ -1,7 +1,8 @@
 """Singular values, eigenvalues, and what is made of them: pseudo-inverse, rank, condition, least squares."""
 
-from .._core import Tensor, cat, differentiated, everywhere, lapack, stack, view_as_complex, where, whole_batch
+from .._core import Tensor, cat, differentiated, everywhere, stack, view_as_complex, where, whole_batch
 from . import composed
+from .lapack_devices import lapack
 from .linalg_base import (
     Step,
     check_matrix,
@@ -501,7 +502,8 @@ def lstsq(A: Tensor, B: Tensor, rcond=None, *, driver=None) -> tuple[Tensor, Ten
     rcond : float, optional
         Singular values below rcond times the largest count as 0; default: epsilon times the larger side.
     driver : str, optional
-        ``"gelsy"`` (default: QR with pivots), ``"gels"`` (full rank), ``"gelsd"`` or ``"gelss"`` (singular values).
+        ``"gelsy"`` (default: QR with pivots), ``"gels"`` (full rank; the default and the only one on devices),
+        ``"gelsd"`` or ``"gelss"`` (singular values).
 
     Returns
     -------
@@ -525,7 +527,10 @@ def lstsq(A: Tensor, B: Tensor, rcond=None, *, driver=None) -> tuple[Tensor, Ten
                            f"and other's dtype {type_word(B)}")
     if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
         raise RuntimeError(f"{name}: parameter `driver` should be one of (gels, gelsy, gelsd, gelss), got {driver!r}")
-    driver = driver or "gelsy"
+    away = A.device.type != "cpu"
+    if away and driver not in (None, "gels"):
+        raise RuntimeError(f"{name}: parameter `driver` should be `gels` on {A.device.type.upper()}, got {driver!r}")
+    driver = driver or ("gels" if away else "gelsy")
     vector = is_vector(A, B)
     b = B.unsqueeze(-1) if vector else B
     if A.ndim - b.ndim > 1 or (b.ndim - A.ndim > 0 and b.ndim < 2):

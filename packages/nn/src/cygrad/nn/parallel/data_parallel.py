@@ -1,0 +1,113 @@
+"""`DataParallel`: a batch is cut into parts, and each device computes with one."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Any
+
+import cygrad
+from cygrad.nn.modules.module import Module
+from cygrad.nn.parallel.parts import Devices, gather, named_device, parallel_apply, replicate, scatter_kwargs
+
+__all__ = ["DataParallel", "data_parallel"]
+
+
+def _devices(device_ids: Devices | None) -> list[cygrad.device]:
+    if device_ids is None:
+        return [cygrad.device("cuda", i) for i in range(cygrad.cuda.device_count())]
+    found = [named_device(device) for device in device_ids]
+    return [cygrad.device("cuda", 0) if d.type == "cuda" and d.index is None else d for d in found]
+
+
+class DataParallel(Module):
+    """A module that runs on several devices at once: each call cuts its batch into parts, one for each device.
+
+    The module is copied to the devices in every call. Gradients are summed in the module's parameters, which have to
+    lie on the first device. Where there is no device the module is called as it is.
+
+    Parameters
+    ----------
+    module : Module
+    device_ids : sequence of int, str or device, optional
+        By default all CUDA devices.
+    output_device : int, str or device, optional
+        Where results are joined; by default the first device.
+    dim : int
+        Dimension of tensors along which batches are cut and joined.
+    """
+
+    def __init__(
+        self, module: Module, device_ids: Devices | None = None, output_device: Any = None, dim: int = 0
+    ) -> None:
+        super().__init__()
+        self.module = module
+        self.dim = dim
+        self.device_ids = _devices(device_ids)
+        if not self.device_ids:
+            return
+        self.output_device = self.device_ids[0] if output_device is None else named_device(output_device)
+        self.src_device_obj = self.device_ids[0]
+        if len(self.device_ids) == 1:
+            self.module.to(self.src_device_obj)
+
+    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        if not self.device_ids:
+            return self.module(*inputs, **kwargs)
+        _check(self.module, self.src_device_obj)
+        positional, named = scatter_kwargs(inputs, kwargs, self.device_ids, self.dim)
+        if not positional:
+            positional, named = ((),), ({},)
+        if len(self.device_ids) == 1:
+            return self.module(*positional[0], **named[0])
+        places = self.device_ids[: len(positional)]
+        outputs = parallel_apply(replicate(self.module, places), positional, named, places)
+        return gather(outputs, self.output_device, self.dim)
+
+
+def _check(module: Module, place: cygrad.device) -> None:
+    for tensor in chain(module.parameters(), module.buffers()):
+        if tensor.device != place:
+            raise RuntimeError(
+                f"module must have its parameters and buffers on device {place} (device_ids[0]) but found one of them "
+                f"on device: {tensor.device}"
+            )
+
+
+def data_parallel(
+    module: Module,
+    inputs: Any,
+    device_ids: Devices | None = None,
+    output_device: Any = None,
+    dim: int = 0,
+    module_kwargs: dict[str, Any] | None = None,
+) -> Any:
+    """One call of a module as `DataParallel` makes it.
+
+    Parameters
+    ----------
+    module : Module
+        On the first device.
+    inputs : tuple of arguments, or the only one
+    device_ids, output_device, dim
+        See `DataParallel`.
+    module_kwargs : dict, optional
+        Arguments by name.
+
+    Raises
+    ------
+    RuntimeError
+        There is no device, or a parameter is not on the first.
+    """
+    inputs = inputs if isinstance(inputs, tuple) else (inputs,)
+    places = _devices(device_ids)
+    if not places:
+        raise RuntimeError("device_ids is empty: no CUDA device is available")
+    _check(module, places[0])
+    positional, named = scatter_kwargs(inputs, module_kwargs, places, dim)
+    if not positional:
+        positional, named = ((),), ({},)
+    if len(places) == 1:
+        return module(*positional[0], **named[0])
+    places = places[: len(positional)]
+    outputs = parallel_apply(replicate(module, places), positional, named, places)
+    return gather(outputs, places[0] if output_device is None else output_device, dim)
