@@ -54,14 +54,29 @@ class DataParallel(Module):
         if not self.device_ids:
             return self.module(*inputs, **kwargs)
         _check(self.module, self.src_device_obj)
-        positional, named = scatter_kwargs(inputs, kwargs, self.device_ids, self.dim)
+        positional, named = self.scatter(inputs, kwargs, self.device_ids)
         if not positional:
             positional, named = ((),), ({},)
         if len(self.device_ids) == 1:
             return self.module(*positional[0], **named[0])
-        places = self.device_ids[: len(positional)]
-        outputs = parallel_apply(replicate(self.module, places), positional, named, places)
-        return gather(outputs, self.output_device, self.dim)
+        replicas = self.replicate(self.module, self.device_ids[: len(positional)])
+        return self.gather(self.parallel_apply(replicas, positional, named), self.output_device)
+
+    def replicate(self, module: Module, device_ids: Devices) -> list[Module]:
+        """See `cygrad.nn.parallel.replicate`."""
+        return replicate(module, device_ids, not cygrad.is_grad_enabled())
+
+    def scatter(self, inputs: tuple, kwargs: dict[str, Any] | None, device_ids: Devices) -> tuple[tuple, tuple]:
+        """Positional arguments and those by name for each device, see `cygrad.nn.parallel.scatter`."""
+        return scatter_kwargs(inputs, kwargs, device_ids, self.dim)
+
+    def parallel_apply(self, replicas: list[Module], inputs: Any, kwargs: Any) -> list[Any]:
+        """See `cygrad.nn.parallel.parallel_apply`."""
+        return parallel_apply(replicas, inputs, kwargs, self.device_ids[: len(replicas)])
+
+    def gather(self, outputs: Any, output_device: Any) -> Any:
+        """See `cygrad.nn.parallel.gather`."""
+        return gather(outputs, output_device, self.dim)
 
 
 def _check(module: Module, place: cygrad.device) -> None:
