@@ -108,12 +108,13 @@ def _bytes(
     Weights are multiples of a power of 2, so fine that the largest fits 15 bits; each pass is rounded to bytes.
     """
     filters = _antialiased if antialias else _cubic if mode == "bicubic" else _linear
+    kind: Kind = {"dtype": cygrad.float64, "device": input.device}
     result = input
     for dim in (3, 2):
         old, new = input.shape[dim], sizes[dim - 2]
         if old == new:
             continue
-        taps = _distinct(filters(old, new, scales[dim - 2], align, cygrad.float64, mode))
+        taps = _distinct(filters(old, new, scales[dim - 2], align, kind, mode))
         largest, digits = max(float(weight.max()) for _, weight in taps), 0
         while digits < 22 and int(0.5 + largest * 2 ** (digits + 1)) < 1 << 15:
             digits += 1
