@@ -209,8 +209,9 @@ def plan(equation, shape_a, shape_b):
         return None
     n, m, k, p = (numel(sizes[d] for d in part) for part in (batch, left, summed, right))
     labels = batch + left + right
-    return (tuple(map(a.index, batch + left + summed)), (n, m, k), tuple(map(b.index, batch + summed + right)), (n, k, p),
-            tuple(sizes[d] for d in labels), tuple(map(labels.index, out)))
+    order_a, order_b = tuple(map(a.index, batch + left + summed)), tuple(map(b.index, batch + summed + right))
+    shape, order = tuple(sizes[d] for d in labels), tuple(map(labels.index, out))
+    return order_a, (n, m, k), order_b, (n, k, p), shape, order
 
 
 def moved(x, order):

@@ -5,9 +5,11 @@ from functools import cache
 from importlib import import_module
 from types import SimpleNamespace
 
-# How convolutions use cuDNN. `benchmark` allows sums in any order as well, which neither of the two settings below it does.
-cudnn = SimpleNamespace(enabled=True, benchmark=False, benchmark_limit=10, deterministic=False, always_deterministic=False,
-                        allow_tf32=True)
+# How convolutions use cuDNN. `benchmark` allows sums in any order as well, which neither of the two settings below it
+# does.
+cudnn = SimpleNamespace(
+    enabled=True, benchmark=False, benchmark_limit=10, deterministic=False, always_deterministic=False, allow_tf32=True
+)
 NOT_BUILT = "cygrad-storage was installed without CUDA, which CYGRAD_CUDA=1 builds in"
 
 
