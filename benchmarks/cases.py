@@ -47,6 +47,7 @@ GROUPS = {
     "matmul": ("larger products, linear layers", 1.05),
     "convolution": ("3x3, 1x1, strided; forward and backward", 1.15),
     "depthwise and pooling": ("depthwise convolution, max and average pooling", 0.8),
+    "small layers": ("layers on images of 4 x 8 x 17 x 17 and lines of 97", 1.0),
     "optimizers": ("a step over 5 million parameters", 0.3),
     "optimizers, fused": ("the same, with PyTorch's one loop for all parameters", 1.0),
     "data": ("a batch of a loader: in the process, and by two workers that stay", 0.6),
@@ -54,6 +55,18 @@ GROUPS = {
     "attention": ("scaled dot product, sequences of 64 to 2048; forward and backward", 0.9),
 }
 
+_LAYERS = (
+    ("3x3 convolution", "F.conv2d(x, w, padding=1)"), ("transposed convolution", "F.conv_transpose2d(x, u, stride=2)"),
+    ("max pooling", "F.max_pool2d(x, 2)"), ("average pooling", "F.avg_pool2d(x, 2)"),
+    ("mean of planes", "F.adaptive_avg_pool2d(x, 1)"), ("group norm", "F.group_norm(x, 4)"),
+    ("batch norm, eval", "F.batch_norm(x, mean, var)"), ("unfold", "F.unfold(x, 3)"),
+    ("resized, nearest", "F.interpolate(x, scale_factor=2)"),
+    ("resized, bilinear", "F.interpolate(x, scale_factor=2, mode='bilinear')"),
+    ("padded by reflection", "F.pad(x, (1, 1, 1, 1), mode='reflect')"),
+    ("grid_sample", "F.grid_sample(x, places, align_corners=False)"),
+    ("einsum", "torch.einsum('ij,kj->ik', m, m)"), ("top 3 of rows", "m.topk(3, 1)"), ("median", "a.median()"),
+    ("Fourier transform", "torch.fft.rfft(a)"), ("outer product", "torch.outer(a, a)"),
+)
 _TINY = (
     ("add", "a + b"), ("mul", "a * b"), ("add a number", "a + 1.5"), ("exp", "a.exp()"), ("relu", "torch.relu(a)"),
     ("sum", "a.sum()"), ("sum of a dim", "m.sum(1)"), ("matmul", "m @ m"), ("softmax", "torch.softmax(m, 1)"),
@@ -291,6 +304,10 @@ ps = [nn.Parameter(torch.randn(500, 500)) for _ in range(20)]
 for p in ps:
     p.grad = torch.randn(500, 500)
 """
+    images = f"{_F}x, w, u = torch.randn(4, 8, 17, 17), torch.randn(12, 8, 3, 3), torch.randn(8, 12, 3, 3)"
+    lines = "m, a, mean, var = torch.randn(64, 33), torch.randn(97), torch.zeros(8), torch.ones(8)"
+    for name, call in _LAYERS:
+        yield "small layers", name, f"{images}\n{lines}\nplaces = torch.rand(4, 17, 17, 2) * 2 - 1", call
     for name in ("SGD", "Adam", "AdamW", "RMSprop"):
         yield "optimizers", name, f"{five}optimizer = optim.{name}(ps, lr=1e-4)", "optimizer.step()"
     for name in ("SGD", "Adam", "AdamW"):
