@@ -1,5 +1,9 @@
 """Models train on a device as on the CPU: the same losses in float64, for each kind of layer and each optimiser."""
 
+import pickle
+from collections import OrderedDict, defaultdict, namedtuple
+from types import MappingProxyType
+
 import pytest
 
 import cygrad
@@ -170,3 +174,37 @@ def test_checkpoint_of_a_training_goes_on(tmp_path):
     other.load_state_dict(found["optimizer"])
     assert all(a.tolist() == b.tolist() for a, b in zip(net.parameters(), again.parameters(), strict=True))
     assert all(s["exp_avg"].is_cuda for s in other.state.values())
+
+
+def test_batches_keep_their_containers_when_they_are_brought_to_the_model():
+    Pair = namedtuple("Pair", "x flag")
+    seen = []
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.rnn = nn.GRU(2, 1)
+
+        def forward(self, *inputs):
+            seen.append(inputs)
+            return self.rnn(inputs[0])[1][0]
+
+    packed = nn.utils.rnn.pack_sequence([cygrad.ones(2, 2), cygrad.ones(3, 2)], enforce_sorted=False)
+    near = cygrad.ones(2)
+    words = defaultdict(list, a=near)
+    fixed = MappingProxyType({"a": near})
+    inputs = [packed, Pair(near, "flag"), (near, (1,)), OrderedDict(a=near), words, fixed, [near]]
+    loss = nn.training.evaluate(Model(), F.mse_loss, [[*inputs, cygrad.zeros(2, 1)]])["loss"]
+    model = Model().cuda()
+    assert nn.training.evaluate(model, F.mse_loss, [[*inputs, cygrad.zeros(2, 1)]])["loss"] != loss
+    *_, found = seen
+    assert [type(x) for x in found] == [type(x) for x in inputs]
+    tensors = found[0].data, found[1].x, found[2][0], found[3]["a"], found[4]["a"], found[5]["a"], found[6][0]
+    assert all(x.is_cuda for x in tensors) and found[1].flag == "flag" and found[2][1] is inputs[2][1]
+    assert found[0].cpu().unsorted_indices.is_cpu and found[4]["new"] == [] and words == {"a": near}
+
+
+def test_pickled_lazy_layers_stay_where_they_are():
+    for lazy in (nn.LazyLinear(2, device="cuda:1"), nn.LazyBatchNorm1d(device="cuda:1")):
+        copied = pickle.loads(pickle.dumps(lazy))
+        assert copied(cygrad.ones(3, 4, device="cuda:1")).device == copied.weight.device == cygrad.device("cuda:1")

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections import OrderedDict, namedtuple
 
 import pytest
 
@@ -439,3 +440,26 @@ def test_resume_false_starts_anew(torch, data, training, tmp_path):
     wanted = Setup(torch, data).fit(training, checkpoint=path)
     assert Setup(torch, data).fit(training, checkpoint=path, resume=False) == wanted
     assert Setup(torch, data, seed=3).fit(training, checkpoint=path, resume=False) != wanted
+
+
+def test_batches_reach_the_model_as_the_loader_made_them(torch, nn, training):
+    """Containers of any type, and where nothing has to move the very same ones."""
+    Pair = namedtuple("Pair", "x flag")
+    seen = []
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.rnn = nn.GRU(2, 1)
+
+        def forward(self, *inputs):
+            seen.extend(inputs)
+            return self.rnn(inputs[0])[1][0]
+
+    packed = nn.utils.rnn.pack_sequence([torch.ones(2, 2), torch.ones(3, 2)], enforce_sorted=False)
+    inputs = [packed, Pair(torch.ones(2), "flag"), (torch.ones(2), (1,)), OrderedDict(a=torch.ones(2)), [torch.ones(2)]]
+    model = Model()
+    loader = [[*inputs, torch.zeros(2, 1)]]
+    training.fit(model, nn.functional.mse_loss, torch.optim.SGD(model.parameters(), 0.1), loader, epochs=1,
+                 validation=loader, progress=False)  # fmt: skip
+    assert len(seen) == 10 and all(found is given for found, given in zip(seen, inputs * 2, strict=True))

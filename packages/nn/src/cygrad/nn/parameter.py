@@ -227,7 +227,7 @@ class UninitializedTensorMixin:
         return memo[id(self)]
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple:
-        return type(self), (self.requires_grad, None, self.dtype)
+        return type(self), (self.requires_grad, self.device, self.dtype)
 
 
 def _refusing(name: str) -> Any:
@@ -292,7 +292,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Buffer):
         return type(self)(self.requires_grad, device, dtype, self.persistent)
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple:
-        return type(self), (self.requires_grad, None, self.dtype, self.persistent)
+        return type(self), (self.requires_grad, self.device, self.dtype, self.persistent)
 
 
 def is_lazy(param: Any) -> bool:

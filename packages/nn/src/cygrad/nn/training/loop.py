@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import AbstractContextManager, nullcontext
+from copy import copy
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -15,6 +17,7 @@ from cygrad.nn.modules import Module
 from cygrad.nn.training.logs import Bar, write_csv
 from cygrad.nn.training.state import Checkpoint, generators_of, random_states, set_random_states
 from cygrad.nn.utils import clip_grad_norm_, clip_grad_value_
+from cygrad.nn.utils.rnn import PackedSequence
 from cygrad.optim import Optimizer
 from cygrad.optim.lr_scheduler import ReduceLROnPlateau
 
@@ -77,7 +80,7 @@ def fit(
         Name to ``metric(output, target)``, a mean over a batch, for example `accuracy`.
     forward : callable, optional
         ``forward(model, batch)`` gives ``(output, target)``; by default ``model(*inputs)`` and the last item, which are
-        brought to the device of the model first.
+        brought to the device of the model's first parameter. A model that wants them elsewhere needs a `forward`.
     scheduler : LRScheduler, optional
         Stepped after each epoch, with the monitored value if it is `ReduceLROnPlateau`.
     schedule : {"epoch", "step"}
@@ -185,7 +188,8 @@ class Run:
     def __init__(self, model: Any, loss: Callable, optimizer: Any, training: Iterable, options: dict[str, Any]) -> None:
         self.__dict__.update(options)
         self.model, self.loss, self.optimizer, self.training = model, loss, optimizer, training
-        self.forward = options["forward"] or _forward
+        self.place = _place(model)
+        self.forward = options["forward"] or partial(_forward, self.place)
         self.generators = [*generators_of(training), *generators_of(options["validation"]), *options["generators"]]
         self.file = None if options["checkpoint"] is None else Checkpoint(options["checkpoint"])
         self.bar = Bar(options["epochs"], training, options["progress"])
@@ -238,7 +242,7 @@ class Run:
             whole = cygrad.zeros(())
             for batch in batches:
                 share = _samples(batch) / samples
-                with _autocast(self.autocast, self.model):
+                with _autocast(self.autocast, self.place):
                     output, target = self.forward(self.model, batch)
                     value = self.loss(output, target)
                 if totals.samples < samples:
@@ -394,11 +398,12 @@ def evaluate(
     _check_kind("evaluate", "model", model, Module)
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
-    totals = Totals()
+    totals, place = Totals(), _place(model)
+    forward = forward or partial(_forward, place)
     try:
         for batch in loader:
-            with _autocast(autocast, model):
-                output, target = (forward or _forward)(model, batch)
+            with _autocast(autocast, place):
+                output, target = forward(model, batch)
                 values = {} if loss is None else {"loss": loss(output, target)}
             totals.add(_samples(batch), values, metrics, output, target)
     finally:
@@ -427,28 +432,46 @@ def accuracy(output: Tensor, target: Tensor) -> Tensor:
     return (output.argmax(1) == target).float().mean()
 
 
-def _forward(model: Any, batch: Any) -> tuple[Any, Any]:
-    *inputs, target = _brought(batch, _place(model))
+def _forward(place: cygrad.device, model: Any, batch: Any) -> tuple[Any, Any]:
+    *inputs, target = _brought(batch, place)
     return model(*inputs), target
 
 
 def _place(model: Any) -> cygrad.device:
-    """Where a model computes: the device of its first parameter."""
+    """Where a model takes its batches: the device of its first parameter."""
     parameter = next(iter(model.parameters()), None)
     return cygrad.device("cpu") if parameter is None else parameter.device
 
 
 def _brought(item: Any, place: cygrad.device) -> Any:
-    """A batch whose tensors are on a device; those in page-locked memory come while the program goes on."""
-    if isinstance(item, Tensor):
+    """A batch whose tensors are on a device; those in page-locked memory come while the program goes on.
+
+    Containers keep their types, and are the same objects where nothing has to move.
+    """
+    if isinstance(item, (Tensor, PackedSequence)):
         return item.to(place, non_blocking=True)
     if isinstance(item, Mapping):
-        return {key: _brought(value, place) for key, value in item.items()}
-    return [_brought(value, place) for value in item] if isinstance(item, (list, tuple)) else item
+        values = {key: _brought(value, place) for key, value in item.items()}
+        return item if all(values[key] is item[key] for key in values) else _refilled(item, values)
+    if not isinstance(item, (list, tuple)):
+        return item
+    parts = [_brought(value, place) for value in item]
+    if all(new is old for new, old in zip(parts, item, strict=True)):
+        return item
+    return type(item)(*parts) if hasattr(item, "_fields") else type(item)(parts)
 
 
-def _autocast(dtype: Any, model: Any) -> AbstractContextManager:
-    return nullcontext() if dtype is None else cygrad.autocast(_place(model).type, dtype=dtype)
+def _refilled(mapping: Mapping, values: dict) -> Mapping:
+    """A mapping of the same type with other values."""
+    if not isinstance(mapping, MutableMapping):
+        return type(mapping)(values)  # type: ignore[call-arg]
+    made = copy(mapping)  # what the type has besides: the factory of a defaultdict
+    made.update(values)
+    return made
+
+
+def _autocast(dtype: Any, place: cygrad.device) -> AbstractContextManager:
+    return nullcontext() if dtype is None else cygrad.autocast(place.type, dtype=dtype)
 
 
 def _samples(batch: Any) -> int:

@@ -68,9 +68,12 @@ class PackedSequence(_Packed):
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
 
     def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
-        """The same with other data: see `Tensor.to`."""
+        """The same with other data: see `Tensor.to`; the order of the sequences is on the device of the data."""
         data = self.data.to(*args, **kwargs)
-        return self if data is self.data else type(self)(data, *self[1:])
+        if data is self.data:
+            return self
+        order = [None if numbers is None else numbers.to(data.device) for numbers in self[2:]]
+        return type(self)(data, self.batch_sizes, *order)
 
     def cpu(self, *args: Any, **kwargs: Any) -> PackedSequence:
         """The same on the CPU."""
@@ -123,7 +126,7 @@ class PackedSequence(_Packed):
 
     def is_pinned(self) -> bool:
         """Whether the data lies in page-locked memory."""
-        return False
+        return self.data.is_pinned()
 
 
 def _lengths(lengths: Tensor | Sequence[int]) -> Tensor:
