@@ -1,5 +1,7 @@
 """Index and weight tensors that depend on sizes alone are kept between calls: no call may show in another."""
 
+import contextlib
+
 import cygrad
 import cygrad.nn.functional as F
 from cygrad.nn.functional.checks import LONGEST_KEPT, _kept
@@ -36,6 +38,33 @@ def test_calls_do_not_show_in_later_ones(seeded):
         assert results(call, x) == want, name
         assert results(call, x) == want, name
         assert call(x.double()).dtype == cygrad.float64
+
+
+def saved_tensors(fn):
+    for name in dir(fn) if fn is not None else ():
+        if name.startswith("_saved_") and isinstance(getattr(fn, name), cygrad.Tensor):
+            yield getattr(fn, name)
+    for below, _ in fn.next_functions if fn is not None else ():
+        yield from saved_tensors(below)
+
+
+def test_what_a_graph_shows_of_them_changes_no_later_call(seeded):
+    x = cygrad.randn(2, 3, 6, 5)
+    for name, call in CALLS.items():
+        want = call(x)
+        for change in (
+            lambda t: t.zero_(),
+            lambda t: t.numpy().fill(0),
+            lambda t: t.unsqueeze_(0),
+            lambda t: t.resize_(1),
+            lambda t: t.untyped_storage().fill_(0),
+            lambda t: t.untyped_storage().resize_(0),
+        ):
+            y = call(x.clone().requires_grad_())
+            for tensor in list(saved_tensors(y.grad_fn)):
+                with contextlib.suppress(RuntimeError, ValueError), cygrad.no_grad():
+                    change(tensor)
+            assert cygrad.equal(call(x), want), name
 
 
 def test_long_ones_are_not_kept():

@@ -124,22 +124,34 @@ LONGEST_KEPT = 4096
 
 
 def of_sizes(length: int, device: Any, function: Callable, *args: Any) -> Any:
-    """What `function` makes of sizes alone: tensors of that length on `device`, which nobody may change.
+    """What `function` makes of sizes alone: a tensor of that length on `device`, or a list of pairs of them.
 
     To make them takes longer than to work on a small image: short ones are kept for the next call. On other devices
-    than the CPU they would have to be kept for each stream.
+    than the CPU they would have to be kept for each stream. A graph shows what it saves: what is given out is another
+    tensor each time, in memory that refuses to be written.
     """
-    return (_kept if length <= LONGEST_KEPT and device.type == "cpu" else _fresh)(function, device, *args)
-
-
-def _fresh(function: Callable, *args: Any) -> Any:
-    return function(*args)
+    if length > LONGEST_KEPT or device.type != "cpu":
+        return function(device, *args)
+    return _of_each(Tensor.detach, _kept(function, device, *args))
 
 
 @functools.lru_cache(maxsize=128)
 def _kept(function: Callable, *args: Any) -> Any:
     with cygrad.inference_mode(False), cygrad.no_grad():
-        return function(*args)
+        return _of_each(_sealed, function(*args))
+
+
+def _of_each(change: Callable, made: Any) -> Any:
+    if isinstance(made, Tensor):
+        return change(made)
+    return [(change(at), change(weight)) for at, weight in made]
+
+
+def _sealed(tensor: Tensor) -> Tensor:
+    if not tensor.numel():
+        return tensor
+    numbers = tensor.contiguous().view(cygrad.uint8).numpy().tobytes()
+    return cygrad.frombuffer(numbers, dtype=tensor.dtype).view(tensor.shape)
 
 
 def per_dimension(name: str, value: int | Sequence[int], dims: int) -> tuple[int, ...]:
