@@ -284,3 +284,47 @@ def test_fit_uses_the_mode_of_the_models_device():
         nn.training.fit(model, F.cross_entropy, optim.Adam(model.parameters(), 0.05), loader, epochs=1, autocast=HALF,
                         scaler=cygrad.amp.GradScaler("cuda"), progress=False)
     assert set(seen) == {HALF}
+
+
+# ---- what is made of products inside, and is no product in PyTorch
+
+L, EYE = cygrad.linalg, cygrad.eye(9)
+TALL = cygrad.linspace(-1, 1, 99).view(11, 9).roll(1, 1).sin() + cygrad.eye(11, 9)
+SQUARE_ONE = TALL[:9].contiguous()
+POSITIVE = SQUARE_ONE @ SQUARE_ONE.mT + EYE
+SIGNAL = cygrad.linspace(0, 7, 66).view(2, 33).sin()
+WHOLE = {
+    "cholesky": (L.cholesky, POSITIVE), "lu_factor": (lambda a: L.lu_factor(a)[0], SQUARE_ONE),
+    "lu_solve": (lambda a, b: L.lu_solve(*L.lu_factor(a), b), SQUARE_ONE, TALL[2:]),
+    "solve": (L.solve, SQUARE_ONE, TALL[2:]), "inv": (L.inv, SQUARE_ONE), "det": (L.det, SQUARE_ONE),
+    "triangular": (lambda a, b: L.solve_triangular(a, b, upper=False), POSITIVE.tril(), TALL[2:]),
+    "qr": (lambda a: L.qr(a)[0], TALL), "lstsq": (lambda a, b: L.lstsq(a, b)[0], TALL, TALL[:, :2].contiguous()),
+    "ormqr": (cygrad.ormqr, *cygrad.geqrf(TALL), TALL),
+    "householder": (L.householder_product, *cygrad.geqrf(TALL)),
+    "svd": (lambda a: L.svd(a)[1], TALL), "svdvals": (L.svdvals, TALL), "eigvalsh": (L.eigvalsh, POSITIVE),
+    "eigh": (lambda a: L.eigh(a)[1], POSITIVE), "cholesky_solve": (cygrad.cholesky_solve, TALL[2:], POSITIVE.tril()),
+    "fft": (cygrad.fft.fft, SIGNAL), "rfft": (cygrad.fft.rfft, SIGNAL), "irfft": (cygrad.fft.irfft, SIGNAL + 0j),
+    "fft2": (cygrad.fft.fft2, SIGNAL),
+    "stft": (lambda a, w: cygrad.stft(a, 8, window=w, return_complex=True), SIGNAL, cygrad.hann_window(8)),
+    "istft": (lambda a, w: cygrad.istft(a, 8, window=w),
+              cygrad.stft(SIGNAL, 8, window=cygrad.hann_window(8), return_complex=True), cygrad.hann_window(8)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_linear_algebra_and_fourier_transforms_keep_their_digits(name):
+    call, *inputs = WHOLE[name]
+    inputs = [a.cuda() for a in inputs]
+    plain = call(*inputs)
+    with cygrad.autocast("cuda"):
+        found = call(*inputs)
+    assert found.dtype is plain.dtype and cygrad.equal(found, plain)
+
+
+def test_gradients_of_linear_algebra_keep_their_digits():
+    a, b = SQUARE_ONE.cuda().requires_grad_(), SQUARE_ONE.cuda().requires_grad_()
+    with cygrad.autocast("cuda"):
+        y = L.inv(a).sum()
+    y.backward()
+    L.inv(b).sum().backward()
+    assert cygrad.equal(a.grad, b.grad)

@@ -208,3 +208,21 @@ def test_pickled_lazy_layers_stay_where_they_are():
     for lazy in (nn.LazyLinear(2, device="cuda:1"), nn.LazyBatchNorm1d(device="cuda:1")):
         copied = pickle.loads(pickle.dumps(lazy))
         assert copied(cygrad.ones(3, 4, device="cuda:1")).device == copied.weight.device == cygrad.device("cuda:1")
+
+
+@pytest.mark.parametrize("order", [2.0, 1.0, float("inf")])
+def test_gradients_of_several_devices_are_cut_to_one_norm(order):
+    def gradients(*places):
+        made = [nn.Parameter(cygrad.zeros(2, dtype=d, device=p)) for d, p in zip(dtypes, places, strict=True)]
+        for i, parameter in enumerate(made):
+            parameter.grad = cygrad.tensor([i + 1.0, -2.0], dtype=parameter.dtype, device=parameter.device)
+        return made
+
+    dtypes = cygrad.float32, cygrad.float64, cygrad.float32
+    near, far = gradients("cpu", "cpu", "cpu"), gradients("cuda:0", "cuda:1", "cpu")
+    total = nn.utils.clip_grad_norm_(far, 0.5, order)
+    assert total.device == cygrad.device("cuda:0")
+    cygrad.testing.assert_close(total.cpu(), nn.utils.clip_grad_norm_(near, 0.5, order))
+    for a, b in zip(near, far, strict=True):
+        assert b.grad.device == b.device and b.grad.dtype is b.dtype
+        cygrad.testing.assert_close(b.grad.cpu(), a.grad, rtol=1e-6, atol=0)

@@ -37,7 +37,7 @@ def lapack(routine, *tensors, letters="", rcond=-1):
         return _core.lapack(routine, *tensors, letters=letters, rcond=rcond)
     if routine not in ROUTINES:
         raise NotImplementedError(f"LAPACK's {routine} is not implemented for tensors on {away}: move them with .cpu()")
-    results = ROUTINES[routine](*tensors, letters)
+    results = _core._uncast_call(ROUTINES[routine], (*tensors, letters), {})         # its products keep their digits
     return [columns(y) if y.ndim == tensors[0].ndim else y for y in results]        # matrices, as LAPACK has them
 
 

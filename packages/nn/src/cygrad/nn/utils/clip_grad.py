@@ -77,7 +77,7 @@ def clip_grads_with_norm_(
     require_tensor("clip_grads_with_norm_", "total_norm", total_norm)
     share = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
     for grad in _gradients("clip_grads_with_norm_", parameters):
-        grad.mul_(share.to(grad.dtype))
+        grad.mul_(share.to(grad))
 
 
 def clip_grad_norm_(
