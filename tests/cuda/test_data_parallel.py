@@ -72,14 +72,14 @@ def test_fewer_examples_than_devices_and_one_device():
     far = make().eval().cuda()
     assert len(nn.DataParallel(far)(batch(1))["y"]) == 1 and far.seen == [("cuda:0", 1, "0", True, None)]
     one = nn.DataParallel(make().eval(), device_ids=[1])
-    assert str(one(batch())["y"].device) == "cuda:1" and one.device_ids == [cygrad.device("cuda:1")]
+    assert str(one(batch())["y"].device) == "cuda:1" and one.device_ids == [1]
     assert nn.parallel.data_parallel(far, batch(), ["cuda:0", 1], module_kwargs={"scale": 0.0})["y"].abs().sum() == 0
 
 
 def test_without_a_device_the_module_is_called_as_it_is(monkeypatch):
     monkeypatch.setenv("CYGRAD_CUDA_HOST", "0")
     model = nn.DataParallel(make().eval())
-    assert model.device_ids == [] and model(batch())["y"].is_cpu
+    assert model.device_ids == nn.DataParallel(make(), [0], 0).device_ids == [] and model(batch())["y"].is_cpu
     with pytest.raises(RuntimeError, match="no CUDA device"):
         nn.parallel.data_parallel(make(), batch())
 
@@ -122,3 +122,48 @@ def test_shared_parameters_stay_shared_in_copies():
     assert str(net[0].weight.grad.device) == "cuda:0" and net[0].bias.grad is not None
     detached = nn.parallel.replicate(net, [1], detach=True)[0]
     assert not detached[0].weight.requires_grad
+
+
+def test_devices_are_numbers_and_the_current_one_has_no_name():
+    both = nn.DataParallel(make(), [cygrad.device("cuda:1"), "cuda:0"], output_device="cuda:1")
+    assert both.device_ids == [1, 0] and both.output_device == 1 and type(both.output_device) is int
+    assert both.src_device_obj == cygrad.device("cuda:1")
+    with cygrad.cuda.device(1):
+        one = nn.DataParallel(make().eval(), ["cuda"])
+        assert one.device_ids == [1] and str(one(batch())["y"].device) == "cuda:1"
+        far = make().eval().cuda()
+        assert str(nn.parallel.data_parallel(far, batch(), ["cuda", 0], "cuda")["y"].device) == "cuda:1"
+        copy = nn.parallel.replicate(far, ["cuda"])[0]
+        assert copy.norm.running_mean is far.norm.running_mean
+    for call in (lambda: nn.DataParallel(make(), ["cpu"]), lambda: nn.DataParallel(make(), [0], "cpu")):
+        with pytest.raises(ValueError, match="Expected a cuda device, but got: cpu"):
+            call()
+    with pytest.raises(ValueError, match="must name a device"):
+        nn.parallel.data_parallel(far, batch(), [])
+
+
+@pytest.mark.parametrize("devices", [None, [0, 1]])
+def test_parts_run_on_the_streams_and_in_the_modes_of_the_caller(devices):
+    class Twice(nn.Module):
+        def forward(self, x):
+            seen[x.device.index] = cygrad.cuda.current_stream(), cygrad.is_autocast_cache_enabled()
+            return x * 2
+
+    seen, streams = {}, [cygrad.cuda.Stream(i) for i in (0, 1)]
+    inputs = [cygrad.zeros(3, device=i) for i in (0, 1)]
+    for stream in streams:
+        stream.wait_stream(cygrad.cuda.default_stream(stream.device))
+    with cygrad.cuda.stream(streams[1]), cygrad.cuda.stream(streams[0]):
+        for x in inputs:
+            x.add_(1)
+        with cygrad.autocast("cuda", cache_enabled=False):
+            results = nn.parallel.parallel_apply([Twice(), Twice()], inputs, devices=devices)
+        assert [y.tolist() for y in results] == [[2] * 3] * 2 and cygrad.cuda.current_device() == 0
+    assert seen == {i: (streams[i], False) for i in (0, 1)}
+    before = cygrad.is_autocast_cache_enabled()
+    cygrad.set_autocast_cache_enabled(False)
+    try:
+        nn.parallel.parallel_apply([Twice(), Twice()], inputs, devices=devices)
+        assert not seen[0][1] and not seen[1][1] and not cygrad.is_autocast_cache_enabled()
+    finally:
+        cygrad.set_autocast_cache_enabled(before)

@@ -12,11 +12,15 @@ from cygrad.nn.parallel.parts import Devices, gather, named_device, parallel_app
 __all__ = ["DataParallel", "data_parallel"]
 
 
-def _devices(device_ids: Devices | None) -> list[cygrad.device]:
-    if device_ids is None:
-        return [cygrad.device("cuda", i) for i in range(cygrad.cuda.device_count())]
-    found = [named_device(device) for device in device_ids]
-    return [cygrad.device("cuda", 0) if d.type == "cuda" and d.index is None else d for d in found]
+def _numbers(device_ids: Devices | None) -> list[int]:
+    return list(range(cygrad.cuda.device_count())) if device_ids is None else [_number(d) for d in device_ids]
+
+
+def _number(device: Any) -> int:
+    place = named_device(device)
+    if place.type != "cuda":
+        raise ValueError(f"Expected a cuda device, but got: {place}")
+    return place.index
 
 
 class DataParallel(Module):
@@ -29,11 +33,16 @@ class DataParallel(Module):
     ----------
     module : Module
     device_ids : sequence of int, str or device, optional
-        By default all CUDA devices.
+        By default all CUDA devices; "cuda" is the current one.
     output_device : int, str or device, optional
         Where results are joined; by default the first device.
     dim : int
         Dimension of tensors along which batches are cut and joined.
+
+    Attributes
+    ----------
+    device_ids : list of int
+    output_device : int
     """
 
     def __init__(
@@ -42,11 +51,11 @@ class DataParallel(Module):
         super().__init__()
         self.module = module
         self.dim = dim
-        self.device_ids = _devices(device_ids)
+        self.device_ids = _numbers(device_ids) if cygrad.cuda.is_available() else []
         if not self.device_ids:
             return
-        self.output_device = self.device_ids[0] if output_device is None else named_device(output_device)
-        self.src_device_obj = self.device_ids[0]
+        self.output_device = self.device_ids[0] if output_device is None else _number(output_device)
+        self.src_device_obj = cygrad.device("cuda", self.device_ids[0])
         if len(self.device_ids) == 1:
             self.module.to(self.src_device_obj)
 
@@ -112,12 +121,16 @@ def data_parallel(
     ------
     RuntimeError
         There is no device, or a parameter is not on the first.
+    ValueError
+        A device is none of CUDA's, or none is named.
     """
     inputs = inputs if isinstance(inputs, tuple) else (inputs,)
-    places = _devices(device_ids)
+    if not cygrad.cuda.is_available():
+        raise RuntimeError("data_parallel(): no CUDA device is available")
+    places = _numbers(device_ids)
     if not places:
-        raise RuntimeError("device_ids is empty: no CUDA device is available")
-    _check(module, places[0])
+        raise ValueError("data_parallel(): device_ids must name a device at least, got none")
+    _check(module, cygrad.device("cuda", places[0]))
     positional, named = scatter_kwargs(inputs, module_kwargs, places, dim)
     if not positional:
         positional, named = ((),), ({},)
@@ -125,4 +138,4 @@ def data_parallel(
         return module(*positional[0], **named[0])
     places = places[: len(positional)]
     outputs = parallel_apply(replicate(module, places), positional, named, places)
-    return gather(outputs, places[0] if output_device is None else output_device, dim)
+    return gather(outputs, places[0] if output_device is None else _number(output_device), dim)

@@ -17,10 +17,10 @@ Devices = Sequence[Any]
 
 
 def named_device(device: Any) -> cygrad.device:
-    """A device given by number, name or itself."""
-    if isinstance(device, cygrad.device):
-        return device
-    return cygrad.device("cuda", device) if isinstance(device, int) else cygrad.device(device)
+    """A device given by number, name or itself; "cuda" without a number is the current one of this thread."""
+    place = cygrad.device("cuda", device) if isinstance(device, int) else cygrad.device(device)
+    without = place.type == "cuda" and place.index is None
+    return cygrad.device("cuda", cygrad.cuda.current_device()) if without else place
 
 
 def scatter(inputs: Any, target_gpus: Devices, dim: int = 0) -> Any:
@@ -118,6 +118,8 @@ def parallel_apply(
 ) -> list[Any]:
     """Call modules side by side, each in a thread whose current device is its own.
 
+    Work goes to the streams that the caller has chosen, with its modes of autograd and autocast.
+
     Parameters
     ----------
     modules : sequence of callable
@@ -139,8 +141,9 @@ def parallel_apply(
             f"parallel_apply(): as many inputs and devices as modules are wanted, got {len(modules)} modules, "
             f"{len(inputs)} inputs and {len(named)} dictionaries"
         )
-    places = [None] * len(modules) if devices is None else [named_device(device) for device in devices]
-    recording = cygrad.is_grad_enabled()
+    places = [_first_device(given) for given in zip(inputs, named, strict=True)] if devices is None else devices
+    streams = [_current_stream(place) for place in places]
+    recording, keeping = cygrad.is_grad_enabled(), cygrad.is_autocast_cache_enabled()
     modes = [(kind, cygrad.is_autocast_enabled(kind), cygrad.get_autocast_dtype(kind)) for kind in ("cpu", "cuda")]
     results: list[Any] = [None] * len(modules)
     failed: list[tuple[int, BaseException]] = []
@@ -148,9 +151,8 @@ def parallel_apply(
     def call(i: int) -> None:
         try:
             given = inputs[i] if isinstance(inputs[i], (tuple, list)) else (inputs[i],)
-            place = _first_device((given, named[i])) if places[i] is None else places[i]
-            current = cygrad.cuda.device(place if place is not None and place.type == "cuda" else None)
-            with cygrad.set_grad_enabled(recording), current, _modes(modes):
+            cygrad.set_autocast_cache_enabled(keeping)
+            with cygrad.set_grad_enabled(recording), cygrad.cuda.stream(streams[i]), _modes(modes):
                 results[i] = modules[i](*given, **named[i])
         except BaseException as error:  # raised by the caller's thread
             failed.append((i, error))
@@ -181,6 +183,12 @@ class _modes:
     def __exit__(self, *exc: object) -> None:
         for context in reversed(self.contexts):
             context.__exit__(*exc)
+
+
+def _current_stream(device: Any) -> Any:
+    """The stream of this thread on a device; None where there are no streams."""
+    place = None if device is None else named_device(device)
+    return None if place is None or place.type != "cuda" else cygrad.cuda.current_stream(place)
 
 
 def _first_device(value: Any) -> cygrad.device | None:
