@@ -138,3 +138,18 @@ def test_vmap_and_second_derivatives():
     (g,) = cygrad.autograd.grad(L.slogdet(y)[1], y, create_graph=True)
     (k,) = cygrad.autograd.grad(g.square().sum(), y)
     cygrad.testing.assert_close(h.cpu(), k, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("complex", [False, True])
+@pytest.mark.parametrize("size", [1e-30, 1e-24, 1e25, 1e37])
+def test_factors_of_small_and_large_numbers(size, complex):
+    a = (matrices(2, 5, 3, complex=complex) / 4).to(cygrad.complex64 if complex else cygrad.float32)
+    for scale in (cygrad.tensor(size), cygrad.tensor([1, size, size**0.5])):
+        far = (a * scale).cuda()
+        q, r = L.qr(far)
+        cygrad.testing.assert_close((q @ (r / scale.cuda())).cpu(), a, rtol=1e-5, atol=1e-6)
+        cygrad.testing.assert_close((q.mH @ q).cpu(), cygrad.eye(3, dtype=a.dtype).expand(2, 3, 3), rtol=0, atol=1e-6)
+        near = L.qr(a * scale)[1]
+        cygrad.testing.assert_close((r / scale.cuda()).cpu(), near / scale, rtol=1e-4, atol=1e-5)
+    x = L.lstsq((a * size).cuda(), (a[..., :1] * size).cuda()).solution
+    cygrad.testing.assert_close(x.cpu(), cygrad.eye(3, 1, dtype=a.dtype).expand(2, 3, 1), rtol=0, atol=1e-5)

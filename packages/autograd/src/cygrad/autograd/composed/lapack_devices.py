@@ -170,6 +170,9 @@ def geqrf(a, letters):
     factors = []
     for j in range(k):
         x = work[..., j:, j : j + 1]
+        largest = x.abs().amax(-2, keepdim=True)         # squares of what is divided by it are in range
+        scale = where(largest > 0, largest, 1)
+        x = x / scale
         alpha = x[..., :1, :]
         rest = real(x[..., 1:, :] * conj(x[..., 1:, :])).sum(-2, keepdim=True)
         whole = (rest + real(alpha * conj(alpha))).sqrt()
@@ -180,7 +183,7 @@ def geqrf(a, letters):
         v = cat([identity(a, 1).expand_as(alpha), x[..., 1:, :] / where(none, 1, alpha - beta)], -2)
         others = work[..., j:, j + 1 :]
         others -= conj(tau) * v @ (mH(v) @ others)
-        work[..., j:, j : j + 1] = cat([beta, v[..., 1:, :]], -2)
+        work[..., j:, j : j + 1] = cat([beta * scale, v[..., 1:, :]], -2)
         factors.append(tau[..., 0])
     return work, cat(factors, -1) if k else a.new_empty((*a.shape[:-2], 0))
 
