@@ -97,3 +97,14 @@ def test_all_work_is_done_before_memory_goes_back_to_the_device():
         del x
     cygrad.cuda.empty_cache()
     assert s.query() and total.item() == 1 << 20
+
+
+def test_a_context_that_is_entered_again_inside():
+    first, s = cygrad.cuda.current_stream(), cygrad.cuda.Stream("cuda:1")
+    context, other = cygrad.cuda.stream(s), cygrad.cuda.current_stream("cuda:1")
+    with context:
+        with context:
+            assert cygrad.cuda.current_stream() == s
+        assert cygrad.cuda.current_stream() == s and cygrad.cuda.current_device() == 1
+    assert cygrad.cuda.current_stream() == first and cygrad.cuda.current_device() == 0
+    assert cygrad.cuda.current_stream("cuda:1") == other

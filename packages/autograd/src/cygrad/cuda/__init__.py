@@ -456,18 +456,19 @@ class StreamContext:
 
     def __init__(self, stream: Stream | None) -> None:
         self.stream = stream
+        self.entered: list[tuple[device, tuple[Stream, Stream | None]]] = []
 
     def __enter__(self) -> None:
         if self.stream is not None:
-            self.device = device(self.stream.device_index)
-            self.device.__enter__()
-            self.before = _choose(self.stream, self.stream)
+            place = device(self.stream.device_index)
+            place.__enter__()
+            self.entered.append((place, _choose(self.stream, self.stream)))
 
     def __exit__(self, *_: object) -> None:
         if self.stream is not None:
-            _choose(*self.before)
-            del self.before
-            self.device.__exit__()
+            place, before = self.entered.pop()
+            _choose(*before)
+            place.__exit__()
 
 
 def stream(stream: Stream | None) -> StreamContext:
