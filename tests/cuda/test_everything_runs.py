@@ -175,7 +175,7 @@ def rnn(device, kind, packed):
     return y, state, x.grad, gradients(net)
 
 
-def orthogonal(net):
+def weight_normed(net):
     nn.utils.parametrizations.weight_norm(net[0])
     nn.utils.parametrizations.weight_norm(net[2], dim=None)
 
@@ -183,6 +183,13 @@ def orthogonal(net):
 def spectral(layer):
     layer(numbers(layer.bias.device, 5, 4)).sum().backward()
     return layer.weight, layer.parametrizations.weight.original.grad
+
+
+def orthogonal(device, kind):
+    layer = nn.Linear(4, 4).double()
+    with cygrad.no_grad():                                  # of full rank, so that the factors are unique
+        layer.weight.copy_(numbers("cpu", 4, 4) + 3 * cygrad.eye(4, dtype=cygrad.float64))
+    return spectral(nn.utils.parametrizations.orthogonal(layer.to(device), orthogonal_map=kind))
 
 
 def averaged(device):
@@ -218,7 +225,8 @@ UTILITIES = {
     "clip_grad_value_": lambda d: trained(d, finish=lambda n: nn.utils.clip_grad_value_(n.parameters(), 0.1)),
     "vector": lambda d: trained(d, finish=lambda n: nn.utils.vector_to_parameters(
         nn.utils.parameters_to_vector(n.parameters()) * 2, n.parameters())),
-    "weight_norm": lambda d: trained(d, prepare=orthogonal),
+    "weight_norm": lambda d: trained(d, prepare=weight_normed),
+    "orthogonal": lambda d: [orthogonal(d, kind) for kind in ("matrix_exp", "cayley", "householder")],
     "spectral_norm": lambda d: spectral(nn.utils.parametrizations.spectral_norm(model("cpu")[0]).to(d)),
     "skip_init": lambda d: nn.utils.skip_init(nn.Linear, 2, 3, device=d).weight.detach().zero_(),
     "averages": averaged,
