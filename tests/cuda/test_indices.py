@@ -76,3 +76,12 @@ def test_vmap_indexes_there():
     pick = cygrad.vmap(lambda row, i: row[i])
     assert pick(far, cygrad.tensor([0, 1, 2, 3])).tolist() == [0, 7, 14, 21]
     assert cygrad.vmap(lambda row: row[[1, 0]])(far).tolist() == whole()[:, [1, 0]].tolist()
+
+
+def test_a_tensor_taken_as_one_stays_where_it_is():
+    far = whole().to("cuda:1")
+    assert cygrad.as_tensor(far) is far
+    assert cygrad.as_tensor(far, dtype=cygrad.int64).device == cygrad.device("cuda:1")
+    with cygrad.device("cuda:0"):
+        assert cygrad.as_tensor(whole()).device == cygrad.device("cuda:0")
+        assert cygrad.as_tensor(far, dtype=cygrad.int64).device == cygrad.device("cuda:0")

@@ -301,3 +301,16 @@ def test_nothing_cannot_be_repeated():
 def test_modules_that_cannot_be(error, match, call):
     with pytest.raises(error, match=match):
         call(cygrad.nn)
+
+
+@pytest.mark.parametrize("sizes", [(0, 1), (1, 0), (0, 0), (1, 1), (2, 1), 1])
+@pytest.mark.parametrize("name", ["adaptive_avg_pool2d", "adaptive_max_pool2d"])
+def test_results_of_adaptive_pooling_without_places(name, sizes):
+    ours, theirs = both(lambda lib, f: getattr(f, name)(whole(lib, 2, 3, 4, dtype="float32"), sizes))
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("sizes", [0, 1, 2])
+def test_results_of_adaptive_pooling_of_lines_without_places(sizes):
+    ours, theirs = both(lambda lib, f: f.adaptive_avg_pool1d(whole(lib, 2, 3, 4, dtype="float32"), sizes))
+    assert ours == theirs

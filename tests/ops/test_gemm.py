@@ -107,6 +107,17 @@ def test_a_matrix_by_a_vector(size, dtype):
         assert np.isnan(np.asarray(F.mm(Array(x), Array(y)))).all()
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+def test_what_memory_held_before_is_forgotten(dtype):
+    """The result of a matrix by a vector lies where a tensor of NaN lay."""
+    for n in (3, 40, 1000):
+        a, b = sample((n, 7), "int64").astype(dtype), sample((7, 1), "int64", 1).astype(dtype)
+        x, y = Array(a), Array(b)
+        for _ in range(20):
+            F.mm(Array(np.full((n, 1), np.nan, dtype)), Array(np.ones((1, 1), dtype)))
+            np.testing.assert_array_equal(np.asarray(F.mm(x, y)), a @ b)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_vectors(dtype):
     for n in (0, 1, 5, 100, 5000):

@@ -290,7 +290,7 @@ cdef bint shareable(object array):
 
 def as_tensor(data=REQUIRED, dtype=None, device=None):
     """`data` as a tensor: itself, or sharing a NumPy array's memory, when no conversion is needed; else a copy."""
-    cdef int code = code_or_none(dtype)
+    cdef int code = code_or_none(dtype), place
     cdef Tensor y
     if data is REQUIRED:
         wrong_type(data, "as_tensor", "data", "")
@@ -301,7 +301,9 @@ def as_tensor(data=REQUIRED, dtype=None, device=None):
     else:
         return tensor(data, dtype=dtype, device=device)
     y = y if code < 0 or code == y.m.dtype else op_cast(y, code)
-    return y if device is None and y is data else op_to_device(y, device_code(device))
+    place = device_code(device)
+    # as in PyTorch, a default device that was chosen is asked for, and brings a tensor there; without one it stays
+    return y if device is None and place == 0 and isinstance(data, Tensor) else op_to_device(y, place)
 
 
 def from_numpy(ndarray=REQUIRED):

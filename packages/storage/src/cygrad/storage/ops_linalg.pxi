@@ -154,6 +154,8 @@ cdef void multiply_vector(const Product* g, const Matrix* m, int turned, int row
     cdef int down = columns if turned else rows, right = rows if turned else columns
     cdef float single[4]
     cdef double wide[4]
+    if g.beta == 0:            # some versions of OpenBLAS multiply what is there by 0: a NaN would stay
+        memset(y, 0, rows * ITEMSIZE[g.dtype])
     if g.dtype == FLOAT32:
         sgemv(ROW_MAJOR, trans, down, right, <float> g.alpha, <const float*> a, m.ld, <const float*> x, step, <float> g.beta,
               <float*> y, 1)

@@ -90,7 +90,7 @@ cdef void norm_share(const Norm* p, int64_t k, double* sums, int64_t columns) no
         p.kernel(p.y + jump, p.d + jump, p.x + jump, p.w, <const char*> sums, rows, p.n, p.eps)
 
 
-cdef int norm_shares(Norm* p, char** totals, int many, int code) except -1:
+cdef int norm_shares(str op, Norm* p, char** totals, int many, int code) except -1:
     """Sums over rows, `many` of n elements: one array of them a share, then the arrays in order."""
     cdef double* sums
     cdef int64_t i, k, columns = many * p.n
@@ -100,7 +100,7 @@ cdef int norm_shares(Norm* p, char** totals, int many, int code) except -1:
     p.tiles = (p.rows + p.tile - 1) // p.tile
     sums = <double*> malloc(p.tiles * columns * sizeof(double))
     if sums == NULL:
-        raise MemoryError(f"layer_norm_weight: {p.tiles * columns * 8} bytes of workspace")
+        raise MemoryError(f"{op}: no memory for {p.tiles * columns * 8} bytes of sums")
     with nogil:
         threads = num_threads() if p.tiles > 1 and p.n * p.rows >= GRAIN else 1
         if threads == 1:
@@ -142,7 +142,7 @@ cdef Storage op_layer_norm_weight(Meta* y, Meta* d, Meta* x, double eps, int ndi
             p.y, p.d, p.x = y.data, a.data, b.data
             p.n, p.rows, p.eps, p.size = y.numel, a.numel // y.numel, eps, ITEMSIZE[y.dtype]
             p.kernel = <NormRows> hand_kernel(H_LAYER_NORM_WEIGHT, y.dtype)
-            norm_shares(&p, &p.y, 1, y.dtype)
+            norm_shares("layer_norm_weight", &p, &p.y, 1, y.dtype)
     finally:
         meta_clear(&a)
         meta_clear(&b)
@@ -177,11 +177,12 @@ cdef tuple op_layer_norm_gradients(Meta* dx, Meta* dw, Meta* db, Meta* d, Meta* 
             p.n, p.rows, p.eps, p.size = w.numel, x.numel // w.numel, eps, ITEMSIZE[dx.dtype]
             p.kernel = <NormRows> hand_kernel(H_LAYER_NORM_ALL, dx.dtype)
             totals[0], totals[1] = db.data, dw.data
-            norm_shares(&p, totals, 2, dx.dtype)
+            norm_shares("layer_norm_gradients", &p, totals, 2, dx.dtype)
         return recast(dx, first, x.dtype), recast(dw, second, x.dtype), recast(db, third, x.dtype)
     except BaseException:
-        for given_back in (<size_t> dx, <size_t> dw, <size_t> db):
-            meta_clear(<Meta*> <size_t> given_back)
+        meta_clear(dx)
+        meta_clear(dw)
+        meta_clear(db)
         raise
     finally:
         for i in range(3):

@@ -424,7 +424,7 @@ def _adaptive_avg_pool(dims: int, input: Tensor, output_size: Sizes | Sequence[i
         raise NotImplementedError(f"{name} is not implemented for {input.dtype}")
     if 0 in input.shape[-dims:]:
         return input.mean(tuple(range(-dims, 0)), keepdim=True)         # one window of nothing: NaN, as PyTorch's
-    if max(sizes) == 1:
+    if all(size == 1 for size in sizes):
         means = input.mean(tuple(range(-dims, 0)), keepdim=True)
     else:
         means = _core.avg_pool(input, _geometry(sizes, adaptive=True))

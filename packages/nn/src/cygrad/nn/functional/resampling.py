@@ -184,7 +184,7 @@ Taps = list[tuple[Tensor, Tensor]]
 
 
 def _places(function: Callable, old: int, new: int, scale: float | None, flag: bool, kind: Kind, *mode: str) -> Any:
-    return of_sizes(new, kind["device"], _made, kind["dtype"], function, old, new, scale, flag, *mode)
+    return of_sizes(max(old, new), kind["device"], _made, kind["dtype"], function, old, new, scale, flag, *mode)
 
 
 def _made(
