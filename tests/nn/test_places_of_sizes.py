@@ -70,6 +70,7 @@ def test_what_a_graph_shows_of_them_changes_no_later_call(seeded):
 def test_long_ones_are_not_kept():
     _kept.cache_clear()
     F.pad(cygrad.zeros(1, 1, LONGEST_KEPT), (3, 3), mode="reflect")
+    F.interpolate(cygrad.zeros(1, 1, LONGEST_KEPT + 1), 4, mode="linear")
     assert _kept.cache_info().currsize == 0
     F.pad(cygrad.zeros(1, 1, 8), (3, 3), mode="reflect")
     assert _kept.cache_info().currsize == 1
