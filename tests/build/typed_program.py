@@ -1,6 +1,6 @@
 """A program for the type checker (`nox -s types`): names that a user writes have the types that they should have."""
 
-from typing import assert_type
+from typing import Any, assert_type
 
 import cygrad as torch
 from cygrad.autograd.graph import Node
@@ -38,6 +38,9 @@ loss(weight, torch.zeros_like(weight)).backward(retain_graph=True)
 
 with torch.no_grad():
     weight.sub_(0.1).clamp_(min=0)
+
+assert_type(torch.nn.DataParallel(torch.nn.Linear(3, 2)).output_device, int)
+assert_type(torch.nn.parallel.parallel_apply([], []), list[Any])
 
 torch.zeros("3")  # type: ignore[arg-type]
 torch.add(weight, "1")  # type: ignore[arg-type]

@@ -1,5 +1,7 @@
 """Linear algebra on a device beside LAPACK's on the CPU: results, gradients, failures."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -138,6 +140,20 @@ def test_vmap_and_second_derivatives():
     (g,) = cygrad.autograd.grad(L.slogdet(y)[1], y, create_graph=True)
     (k,) = cygrad.autograd.grad(g.square().sum(), y)
     cygrad.testing.assert_close(h.cpu(), k, rtol=1e-8, atol=1e-10)
+
+
+ABSENT = {
+    "eig": lambda a: L.eig(a), "eigvals": lambda a: L.eigvals(a), "ldl_factor": lambda a: L.ldl_factor(a),
+    "ldl_solve": lambda a: L.ldl_solve(a, cygrad.tensor([1, 2, 3], dtype=cygrad.int32, device="cuda"), a),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ABSENT)
+def test_what_is_not_there_says_so_and_is_named_on_the_page(name):
+    with pytest.raises(NotImplementedError, match=rf"linalg\.{name}\b.* not implemented for tensors on cuda:0"):
+        ABSENT[name](cygrad.eye(3, device="cuda"))
+    page = (Path(__file__).parents[2] / "docs/cuda.md").read_text()
+    assert f"`{name}`" in next(line for line in page.splitlines() if line.startswith("| linear algebra"))
 
 
 @pytest.mark.parametrize("complex", [False, True])

@@ -1,7 +1,9 @@
 """Which operations compute in another dtype inside autocast: PyTorch's lists for the CPU and for CUDA devices.
 
 Rows of the op table say it for the CPU by their key ``autocast``; layers and losses (cygrad.nn.functional) by the
-decorator. Lists for devices are by public name, for rows and functions alike.
+decorator. Lists for devices are by public name, for rows and functions alike. In them `interpolate` stands for all of
+PyTorch's ``upsample`` functions (its mode "area", a pooling there, is raised as well), and `special_softmax` for the
+softmax that PyTorch calls inside it.
 """
 
 from functools import wraps

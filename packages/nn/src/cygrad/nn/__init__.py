@@ -9,6 +9,14 @@ from cygrad.nn.modules import *
 from cygrad.nn.modules import __all__ as _modules
 from cygrad.nn.parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # what __getattr__ imports
+    from cygrad.nn import attention as attention
+    from cygrad.nn import grad as grad
+    from cygrad.nn import parallel as parallel
+    from cygrad.nn import training as training
+    from cygrad.nn.parallel import DataParallel as DataParallel
+
 __all__ = [
     "Buffer",
     "Parameter",

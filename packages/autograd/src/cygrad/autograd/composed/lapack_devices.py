@@ -35,8 +35,8 @@ def lapack(routine, *tensors, letters="", rcond=-1):
     away = next((t.device for t in tensors if t.device.type != "cpu"), None)
     if away is None:
         return _core.lapack(routine, *tensors, letters=letters, rcond=rcond)
-    if routine not in ROUTINES:
-        raise NotImplementedError(f"LAPACK's {routine} is not implemented for tensors on {away}: move them with .cpu()")
+    if routine in ABSENT:
+        raise NotImplementedError(f"{ABSENT[routine]} not implemented for tensors on {away}: move them with .cpu()")
     results = _core._uncast_call(ROUTINES[routine], (*tensors, letters), {})         # its products keep their digits
     return [columns(y) if y.ndim == tensors[0].ndim else y for y in results]        # matrices, as LAPACK has them
 
@@ -346,3 +346,4 @@ ROUTINES = {
     "gels": gels, "geqrf": geqrf, "gesdd": gesdd, "getrf": getrf, "getrs": getrs, "orgqr": orgqr, "ormqr": ormqr,
     "potrf": potrf, "syevd": syevd, "trsm": trsm,
 }  # fmt: skip
+ABSENT = {"geev": "linalg.eig and linalg.eigvals are", "sytrf": "linalg.ldl_factor is", "sytrs": "linalg.ldl_solve is"}
