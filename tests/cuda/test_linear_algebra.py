@@ -126,8 +126,6 @@ def test_failures_are_those_of_the_cpu():
         L.lstsq(indefinite.cuda(), indefinite.cuda(), driver="gelsd")
     with pytest.raises(RuntimeError, match="smaller or equal to LU"):
         L.lu_solve(indefinite.cuda(), cygrad.tensor([1, 3], dtype=cygrad.int32, device="cuda"), indefinite.cuda())
-    with pytest.raises(NotImplementedError, match=r"geev.*cuda:0.*\.cpu\(\)"):
-        L.eig(indefinite.cuda())
 
 
 def test_vmap_and_second_derivatives():
@@ -150,7 +148,8 @@ ABSENT = {
 
 @pytest.mark.parametrize("name", ABSENT)
 def test_what_is_not_there_says_so_and_is_named_on_the_page(name):
-    with pytest.raises(NotImplementedError, match=rf"linalg\.{name}\b.* not implemented for tensors on cuda:0"):
+    words = rf"linalg\.{name}\b.* not implemented for tensors on cuda:0.*\.cpu\(\)"
+    with pytest.raises(NotImplementedError, match=words):
         ABSENT[name](cygrad.eye(3, device="cuda"))
     page = (Path(__file__).parents[2] / "docs/cuda.md").read_text()
     assert f"`{name}`" in next(line for line in page.splitlines() if line.startswith("| linear algebra"))

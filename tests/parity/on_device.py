@@ -28,7 +28,7 @@ NOT_COMPARED = {
 }  # fmt: skip
 # What is defined up to signs or phases, stays where new tensors go, or takes one driver on devices.
 NOT_COMPARED |= {"svd", "linalg.svd", "linalg.eigh", "logspace", "linalg.lstsq"}
-ABSENT = ("LAPACK's geev ", "LAPACK's sytrf ", "LAPACK's sytrs ")       # what a device does not have, and says so
+ABSENT = ("linalg.eig and ", "linalg.ldl_factor ", "linalg.ldl_solve ")       # what a device does not have, and says so
 AT_LEAST = 3500        # calls compared where no names are given: with fewer, something keeps samples from being read
 
 
