@@ -9,6 +9,7 @@ import pytest
 import cygrad
 from cygrad import nn, optim
 from cygrad.nn import functional as F
+from cygrad.utils.data import DataLoader
 
 pytestmark = pytest.mark.usefixtures("two_devices")
 
@@ -202,6 +203,13 @@ def test_batches_keep_their_containers_when_they_are_brought_to_the_model():
     tensors = found[0].data, found[1].x, found[2][0], found[3]["a"], found[4]["a"], found[5]["a"], found[6][0]
     assert all(x.is_cuda for x in tensors) and found[1].flag == "flag" and found[2][1] is inputs[2][1]
     assert found[0].cpu().unsorted_indices.is_cpu and found[4]["new"] == [] and words == {"a": near}
+
+
+def test_pinned_batches_keep_their_containers():
+    batch = [defaultdict(list, a=cygrad.ones(2)), MappingProxyType({"a": cygrad.ones(2)}), (cygrad.ones(2), "text")]
+    (found,) = DataLoader([batch], batch_size=None, collate_fn=lambda x: x, pin_memory=True)
+    assert [type(x) for x in found] == [type(x) for x in batch] and found[0]["new"] == [] and "new" not in batch[0]
+    assert found[0]["a"].is_pinned() and found[1]["a"].is_pinned() and found[2][0].is_pinned()
 
 
 def test_pickled_lazy_layers_stay_where_they_are():

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from copy import copy
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -20,6 +19,7 @@ from cygrad.nn.utils import clip_grad_norm_, clip_grad_value_
 from cygrad.nn.utils.rnn import PackedSequence
 from cygrad.optim import Optimizer
 from cygrad.optim.lr_scheduler import ReduceLROnPlateau
+from cygrad.utils.data.collate import rebuilt_mapping, rebuilt_sequence
 
 __all__ = ["accuracy", "evaluate", "fit"]
 
@@ -452,22 +452,13 @@ def _brought(item: Any, place: cygrad.device) -> Any:
         return item.to(place, non_blocking=True)
     if isinstance(item, Mapping):
         values = {key: _brought(value, place) for key, value in item.items()}
-        return item if all(values[key] is item[key] for key in values) else _refilled(item, values)
+        return item if all(values[key] is item[key] for key in values) else rebuilt_mapping(item, values)
     if not isinstance(item, (list, tuple)):
         return item
     parts = [_brought(value, place) for value in item]
     if all(new is old for new, old in zip(parts, item, strict=True)):
         return item
-    return type(item)(*parts) if hasattr(item, "_fields") else type(item)(parts)
-
-
-def _refilled(mapping: Mapping, values: dict) -> Mapping:
-    """A mapping of the same type with other values."""
-    if not isinstance(mapping, MutableMapping):
-        return type(mapping)(values)  # type: ignore[call-arg]
-    made = copy(mapping)  # what the type has besides: the factory of a defaultdict
-    made.update(values)
-    return made
+    return type(item)(*parts) if hasattr(item, "_fields") else rebuilt_sequence(item, parts)
 
 
 def _autocast(dtype: Any, place: cygrad.device) -> AbstractContextManager:

@@ -33,17 +33,17 @@ def default_convert(data: Any) -> Any:
     if isinstance(data, (np.number, np.bool_)):
         return cygrad.as_tensor(np.asarray(data))
     if isinstance(data, Mapping):
-        return _rebuilt_mapping(data, {key: default_convert(data[key]) for key in data})
+        return rebuilt_mapping(data, {key: default_convert(data[key]) for key in data})
     if isinstance(data, tuple) and hasattr(data, "_fields"):
         return type(data)(*(default_convert(value) for value in data))
     if isinstance(data, tuple):
         return [default_convert(value) for value in data]
     if isinstance(data, Sequence) and not isinstance(data, (str, bytes)):
-        return _rebuilt_sequence(data, [default_convert(value) for value in data])
+        return rebuilt_sequence(data, [default_convert(value) for value in data])
     return data
 
 
-def _rebuilt_mapping(like: Any, values: dict) -> Any:
+def rebuilt_mapping(like: Any, values: dict) -> Any:
     """A mapping of the type of `like`, with its other properties, if that type can be made."""
     try:
         if isinstance(like, MutableMapping):
@@ -55,7 +55,7 @@ def _rebuilt_mapping(like: Any, values: dict) -> Any:
         return values
 
 
-def _rebuilt_sequence(like: Any, values: list) -> Any:
+def rebuilt_sequence(like: Any, values: list) -> Any:
     """A sequence of the type of `like`, with its other properties, if that type can be made."""
     try:
         if isinstance(like, MutableSequence):
@@ -139,7 +139,7 @@ def collate(batch: Any, *, collate_fn_map: dict[Any, Callable] | None = None) ->
         return function(batch, collate_fn_map=collate_fn_map)
     if isinstance(first, Mapping):
         columns = {key: collate([sample[key] for sample in batch], collate_fn_map=collate_fn_map) for key in first}
-        return _rebuilt_mapping(first, columns)
+        return rebuilt_mapping(first, columns)
     if not isinstance(first, Sequence):
         raise _cannot_collate(str(type(first)))
     named = isinstance(first, tuple) and hasattr(first, "_fields")
@@ -149,7 +149,7 @@ def collate(batch: Any, *, collate_fn_map: dict[Any, Callable] | None = None) ->
     values = [collate(column, collate_fn_map=collate_fn_map) for column in zip(*batch, strict=False)]
     if named:
         return type(first)(*values)
-    return values if isinstance(first, tuple) else _rebuilt_sequence(first, values)
+    return values if isinstance(first, tuple) else rebuilt_sequence(first, values)
 
 
 def default_collate(batch: Any) -> Any:

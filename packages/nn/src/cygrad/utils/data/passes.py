@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from cygrad import cuda
+from cygrad.utils.data.collate import rebuilt_mapping, rebuilt_sequence
 from cygrad.utils.data.fetch import Fetcher
 from cygrad.utils.data.sampler import draw_seed
 
@@ -25,10 +26,10 @@ def pinned(data: Any) -> Any:
     if isinstance(data, (str, bytes)):
         return data
     if isinstance(data, Mapping):
-        return type(data)({key: pinned(value) for key, value in data.items()})
+        return rebuilt_mapping(data, {key: pinned(value) for key, value in data.items()})
     if isinstance(data, tuple) and hasattr(data, "_fields"):
         return type(data)(*map(pinned, data))
-    return type(data)(map(pinned, data)) if isinstance(data, (list, tuple)) else data
+    return rebuilt_sequence(data, [*map(pinned, data)]) if isinstance(data, (list, tuple)) else data
 
 
 class Pass:
