@@ -71,6 +71,12 @@ class AcceleratorError(RuntimeError):
     __module__ = "cygrad.cuda"
 
 
+cdef int not_in_child() except -1:
+    if in_child:
+        raise RuntimeError(FORKED)
+    return 0
+
+
 cdef int check(int code, str what) except -1:
     if code:
         raise AcceleratorError(f"CUDA error: {cyg_rt_message(code).decode()} ({what})")
@@ -79,8 +85,7 @@ cdef int check(int code, str what) except -1:
 
 cdef int enter(int device, void** stream) except -1:
     """Make the device of a Meta current for CUDA; its work goes to `stream`."""
-    if in_child:
-        raise RuntimeError(FORKED)
+    not_in_child()
     if device < 1:
         raise RuntimeError("an operation of a device was given memory of the CPU: move it with to(device) first")
     return check(cyg_rt_enter(device - 1, stream), "choosing a device")
@@ -107,8 +112,7 @@ cdef int out_of_memory(int device, int64_t nbytes) except -1:
 cdef void* take_memory(int device, int64_t nbytes) except NULL:
     cdef void* p = NULL
     cdef int code
-    if in_child:
-        raise RuntimeError(FORKED)
+    not_in_child()
     with nogil:
         code = cyg_rt_alloc(device - 1, nbytes, &p)
     if code == OUT_OF_MEMORY:
@@ -132,10 +136,9 @@ cdef Storage scratch(int device, int64_t nbytes):
 def count():
     """Number of devices; RuntimeError that says why CUDA cannot be used."""
     global in_use
-    cdef int n = 0
-    if in_child:
-        raise RuntimeError(FORKED)
-    cdef int code = cyg_rt_count(&n)
+    cdef int n = 0, code
+    not_in_child()
+    code = cyg_rt_count(&n)
     if code:
         raise RuntimeError(f"CUDA cannot be used: {cyg_rt_message(code).decode()}")
     in_use = in_use or n > 0
@@ -213,6 +216,7 @@ def is_pinned(Storage s not None):
 
 def record_stream(Storage s not None, Stream stream not None):
     """Say that a stream uses memory that was allocated for another one: it is not reused before the stream is done."""
+    not_in_child()
     if s.device == 0:
         raise RuntimeError("record_stream(): the tensor is on the CPU")
     if stream.device_index != s.device - 1:
@@ -243,6 +247,7 @@ cdef class Stream:
 
     def __cinit__(self, int device, int priority=0, address=None):
         cdef list idle = idle_streams.setdefault((device, priority), [])
+        not_in_child()
         self.device_index = device
         self.priority = priority
         self.owned = address is None
@@ -265,18 +270,21 @@ cdef class Stream:
     def query(self):
         """Whether all of its work is done."""
         cdef int done = 0
+        not_in_child()
         check(cyg_rt_stream_query(self.device_index, self.handle, &done), "Stream.query()")
         return done != 0
 
     def synchronize(self):
         """Wait for all of its work."""
         cdef int code
+        not_in_child()
         with nogil:
             code = cyg_rt_stream_synchronize(self.device_index, self.handle)
         check(code, "Stream.synchronize()")
 
     def wait_event(self, Event event not None):
         """Let what it is given from now on wait for an event."""
+        not_in_child()
         if event.handle != NULL:
             check(cyg_rt_stream_wait(self.device_index, self.handle, event.handle), "Stream.wait_event()")
 
@@ -324,6 +332,7 @@ cdef class Event:
             cyg_rt_event_end(self.handle)
 
     cdef int place(self, int device, void* stream) except -1:
+        not_in_child()
         if self.handle == NULL:
             check(cyg_rt_event_new(device, self.timed, &self.handle), "making an event")
             self.device_index = device
@@ -338,6 +347,7 @@ cdef class Event:
     def query(self):
         """Whether the work before it is done."""
         cdef int done = 1
+        not_in_child()
         if self.handle != NULL:
             check(cyg_rt_event_query(self.handle, &done), "Event.query()")
         return done != 0
@@ -345,6 +355,7 @@ cdef class Event:
     def synchronize(self):
         """Wait for the work before it."""
         cdef int code
+        not_in_child()
         if self.handle != NULL:
             with nogil:
                 code = cyg_rt_event_synchronize(self.handle)
@@ -353,6 +364,7 @@ cdef class Event:
     def elapsed_time(self, Event end_event not None):
         """Milliseconds from this event to another."""
         cdef float ms = 0
+        not_in_child()
         if not self.timed or not end_event.timed:
             raise ValueError("Both events must be created with argument 'enable_timing=True'.")
         if self.handle == NULL or end_event.handle == NULL:
