@@ -16,13 +16,19 @@ typedef struct { int algorithm, status; float time; size_t memory; int determini
 int cygrad_imitated;                     /* whether the library is there */
 int imitated_calls[3], imitated_measured, imitated_algorithm, imitated_math, imitated_compute, imitated_handles;
 int imitated_failure;                    /* the status of the next convolution */
+int imitated_no_stream;                  /* whether handles refuse streams */
 int imitated_refuses;                    /* no algorithm */
 int imitated_nothing_deterministic;
 
 size_t cudnnGetVersion(void) { return 91234; }
 const char* cudnnGetErrorString(int status) { return status == EXECUTION_FAILED ? "CUDNN_STATUS_EXECUTION_FAILED" : "CUDNN_STATUS_OTHER"; }
 int cudnnCreate(void** h) { imitated_handles++; *h = calloc(1, sizeof(Handle)); return OK; }
-int cudnnSetStream(void* h, void* stream) { ((Handle*)h)->stream = stream; return OK; }
+int cudnnSetStream(void* h, void* stream) {
+    if (imitated_no_stream) return NOT_SUPPORTED;
+    ((Handle*)h)->stream = stream;
+    return OK;
+}
+
 int cudnnCreateTensorDescriptor(void** t) { *t = calloc(1, sizeof(Tensor)); return OK; }
 int cudnnCreateFilterDescriptor(void** t) { return cudnnCreateTensorDescriptor(t); }
 int cudnnCreateConvolutionDescriptor(void** c) { *c = calloc(1, sizeof(Convolution)); ((Convolution*)*c)->groups = 1; return OK; }

@@ -37,7 +37,7 @@ def library(folder, two_devices, monkeypatch):
     there.value = 1
     assert cudnn.is_available() and cudnn.version() == 91234
     yield lambda name: ctypes.c_int.in_dll(loaded, "imitated_" + name)
-    for name in ("failure", "refuses", "nothing_deterministic"):
+    for name in ("failure", "refuses", "nothing_deterministic", "no_stream"):
         ctypes.c_int.in_dll(loaded, "imitated_" + name).value = 0
     there.value = 0                                     # other tests are without it
     assert not cudnn.is_available()
@@ -155,8 +155,33 @@ def test_streams_have_handles_of_their_own(library):
     assert cygrad.allclose(y.cpu(), F.conv2d(x.cpu(), w.cpu()), atol=1e-5)
 
 
+def test_a_stream_that_a_handle_refuses(library):
+    x, w = cygrad.randn(1, 2, 5, 5).cuda(), cygrad.randn(2, 2, 3, 3).cuda()
+    made, stream, other = library("handles").value, cygrad.cuda.Stream(), cygrad.cuda.Stream()
+    stream.wait_stream(cygrad.cuda.current_stream())
+    library("no_stream").value = 1
+    for s in (stream, stream, other, other):
+        with cygrad.cuda.stream(s), pytest.raises(RuntimeError, match="cudnnSetStream returned 3000"):
+            F.conv2d(x, w)
+    assert library("handles").value <= made + 2             # they are kept for the next try
+    library("no_stream").value = 0
+    with cygrad.cuda.stream(stream):
+        y = F.conv2d(x, w)
+    library("no_stream").value = 1
+    with cygrad.cuda.stream(stream), pytest.raises(RuntimeError, match="cudnnSetStream returned 3000"):
+        F.conv2d(x, w)                                      # each use sets it
+    stream.synchronize()
+    assert cygrad.allclose(y.cpu(), F.conv2d(x.cpu(), w.cpu()), atol=1e-5)
+
+
+def test_without_a_device_cudnn_is_not_available(library, monkeypatch):
+    monkeypatch.setenv("CYGRAD_CUDA_HOST", "0")
+    assert not cudnn.is_available() and cudnn.version() == 91234
+
+
 def test_questions_about_cudnn(library):
     x = cygrad.ones(2).cuda()
+    assert all(cudnn.is_acceptable(x.to(d)) for d in (cygrad.float16, cygrad.bfloat16, cygrad.float32, cygrad.float64))
     assert cudnn.is_acceptable(x) and not cudnn.is_acceptable(x.cpu()) and not cudnn.is_acceptable(x.long())
     with cudnn.flags(enabled=False):
         assert not cudnn.is_acceptable(x)

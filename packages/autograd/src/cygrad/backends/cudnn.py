@@ -14,6 +14,7 @@ from cygrad.storage import cuda as _cuda
 __all__ = ["allow_tf32", "benchmark", "benchmark_limit", "deterministic", "enabled", "flags",  # noqa: F822
            "is_acceptable", "is_available", "version"]
 
+_DTYPES = ("torch.float16", "torch.bfloat16", "torch.float32", "torch.float64")
 _SETTINGS = ("enabled", "benchmark", "benchmark_limit", "deterministic", "allow_tf32")
 
 
@@ -35,8 +36,8 @@ sys.modules[__name__].__class__ = _Module
 
 
 def is_available() -> bool:
-    """Whether cuDNN is found, by a build with CUDA."""
-    return version() is not None
+    """Whether there is a CUDA device, and cuDNN is found for it."""
+    return _cuda.why_not() is None and version() is not None
 
 
 def version() -> int | None:
@@ -45,8 +46,8 @@ def version() -> int | None:
 
 
 def is_acceptable(tensor: object) -> bool:
-    """Whether cuDNN could compute with this tensor: it is on a CUDA device, and its numbers are floating."""
-    return bool(_cuda.cudnn.enabled and tensor.is_cuda and tensor.is_floating_point() and is_available())
+    """Whether cuDNN could compute with this tensor: it is on a CUDA device, and of a dtype that cuDNN gets."""
+    return bool(_cuda.cudnn.enabled and tensor.is_cuda and str(tensor.dtype) in _DTYPES and is_available())
 
 
 @contextmanager

@@ -175,7 +175,7 @@ int choose(Plan* p, const Conv& c, int settings, void* handle, char* memory, int
     return CYG_NOT_TAKEN;
 }
 
-int handle_for(void* stream, void** handle) { return handles.of(stream, dnn.create, dnn.set_stream, "cudnnCreate", handle); }
+int handle_for(void* stream, void** handle) { return handles.of(stream, dnn.create, dnn.set_stream, "cudnnCreate or cudnnSetStream", handle); }
 
 }
 

@@ -113,7 +113,7 @@ int by_cublas(int code, const CygProduct& p, void* stream) {
     const float alpha_f[2] = {(float)p.alpha, 0}, beta_f[2] = {(float)p.beta, 0};
     std::lock_guard<std::mutex> hold(handles.busy);
     void* handle;
-    const int error = handles.of(stream, blas.create, blas.set_stream, "cublasCreate", &handle);
+    const int error = handles.of(stream, blas.create, blas.set_stream, "cublasCreate or cublasSetStream", &handle);
     if (error) return error;
     const int status = blas.gemm(handle, tb, ta, (int)p.n, (int)p.m, (int)p.k, wide ? (const void*)alpha : alpha_f, p.b, type,
         ldb, p.b_batch, p.a, type, lda, p.a_batch, wide ? (const void*)beta : beta_f, p.y, type, (int)p.n, p.y_batch,

@@ -18,13 +18,13 @@ int CygHandles::of(void* stream, CygCreate create, CygSetStream set, const char*
     if (error != cudaSuccess) return (int)error;
 #endif
     const auto found = made.find({device, stream});
+    int status = 0;
     if (found != made.end()) {
         *handle = found->second;
-        return 0;
+    } else {
+        status = create(handle);
+        if (status == 0) made[{device, stream}] = *handle;
     }
-    int status = create(handle);
     if (status == 0) status = set(*handle, stream);
-    if (status != 0) return cyg_library_failed(name, status, nullptr);
-    made[{device, stream}] = *handle;
-    return 0;
+    return status == 0 ? 0 : cyg_library_failed(name, status, nullptr);
 }

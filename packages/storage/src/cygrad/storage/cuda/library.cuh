@@ -15,7 +15,8 @@ typedef int (*CygSetStream)(void* handle, void* stream);
 int cyg_library_failed(const char* function, int status, const char* text);
 
 // One for each device and stream: what a handle keeps on the device serves one stream at a time. They are few, since streams come
-// from a pool, and live as long as the process. While one is in use, `busy` is locked: two threads may share a stream.
+// from a pool, and live as long as the process. The stream is set at each use: one of somebody else's may end, and another begin at
+// its address. While one is in use, `busy` is locked: two threads may share a stream.
 class CygHandles {
   public:
     std::mutex busy;

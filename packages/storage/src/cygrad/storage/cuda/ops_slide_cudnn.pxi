@@ -19,7 +19,7 @@ cdef enum:
     ROOM_AT_MOST = 1 << 30         # bytes that an algorithm may take beside its operands
     ROOM_TO_MEASURE = 1 << 28      # while algorithms are timed
 
-cdef tuple searched = None         # sys.path when cuDNN was not found in it
+cdef list searched = None         # sys.path when cuDNN was not found in it
 
 
 cdef bint open_cudnn() except -1:
@@ -27,12 +27,12 @@ cdef bint open_cudnn() except -1:
     global searched
     if cyg_cudnn_version():
         return True
-    if searched == tuple(sys.path):
+    if searched == sys.path:
         return False
     for path in library_paths("cudnn", "libcudnn"):
         if cyg_cudnn_open(os.fsencode(path)):
             return True
-    searched = tuple(sys.path)
+    searched = list(sys.path)
     return False
 
 
