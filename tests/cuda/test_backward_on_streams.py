@@ -104,3 +104,27 @@ def test_an_error_gives_the_streams_back():
     with pytest.raises(ValueError, match="no"):
         y.backward()
     assert cygrad.cuda.current_stream().cuda_stream == 0
+
+
+def test_a_pass_that_cannot_wait_gives_all_streams_back(monkeypatch):
+    streams = [cygrad.cuda.Stream(f"cuda:{k}") for k in range(2)]
+    first = [cygrad.cuda.current_stream(k) for k in range(2)]
+    x, total = [cygrad.ones(3, device=f"cuda:{k}", requires_grad=True) for k in range(2)], 0
+    for t, s in zip(x, streams, strict=True):
+        s.wait_stream(cygrad.cuda.current_stream(s.device_index))
+        with cygrad.cuda.stream(s):
+            y = (t * t).sum()
+        cygrad.cuda.current_stream(s.device_index).wait_stream(s)
+        total = total + y.cpu()
+
+    def refuse(self, event):
+        raise RuntimeError("no event today")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(cygrad.cuda.Stream, "wait_event", refuse)
+        patched.setattr(cygrad.cuda.Stream, "wait_stream", lambda self, other: None)
+        with pytest.raises(RuntimeError, match="no event today"):
+            total.backward()
+    assert [cygrad.cuda.current_stream(k) for k in range(2)] == first
+    cygrad.cuda.synchronize(0)
+    cygrad.cuda.synchronize(1)

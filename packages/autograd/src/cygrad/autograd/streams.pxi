@@ -67,7 +67,9 @@ cdef class Route:
         return 0
 
     cdef int leave(self) except -1:
-        """To the caller's streams."""
+        """To the caller's streams: to all of them, before anything here can fail."""
+        for stream in self.before.values():
+            stream_choose(stream)
         for device, streams in self.seen.items():
             last = self.now[device]
             if len(streams) > 1:
@@ -75,7 +77,6 @@ cdef class Route:
                 for stream in streams:
                     if stream != last:
                         stream.wait_event(event)
-            stream_choose(self.before[device])
         return 0
 
 
