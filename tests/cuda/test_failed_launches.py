@@ -66,3 +66,29 @@ def test_a_failed_launch_is_raised(name):
         devices.choose_stream(cygrad.cuda.default_stream())
     assert cygrad.cuda.memory_allocated() == before and none.device_index == 0
     assert given[0].tolist() == [0, 1, 2]
+
+
+def test_a_step_that_fails_on_one_device_counts_as_written_on_the_others():
+    devices = cuda.extension()
+    p = [cygrad.ones(3, device=f"cuda:{k}", requires_grad=True) for k in range(2)]
+    for t in p:
+        t.grad = cygrad.ones_like(t)
+    versions = [t._version for t in p]
+    devices.choose_stream(none := devices.Stream(1, 0, 0x12345670))
+    try:
+        with pytest.raises(RuntimeError, match="CUDA error: invalid resource handle"):
+            cygrad.optim.SGD(p, lr=1.0).step()
+    finally:
+        devices.choose_stream(cygrad.cuda.default_stream("cuda:1"))
+    assert p[0].tolist() == [0, 0, 0] and p[0]._version > versions[0] and none.device_index == 1
+
+
+def test_a_copy_that_fails_leaves_page_locked_memory_usable():
+    devices, x = cuda.extension(), cygrad.arange(3.0).pin_memory()
+    devices.choose_stream(none := devices.Stream(0, 0, 0x12345670))
+    try:
+        with pytest.raises(RuntimeError, match="CUDA error: invalid resource handle"):
+            x.to("cuda", non_blocking=True)
+    finally:
+        devices.choose_stream(cygrad.cuda.default_stream())
+    assert x.to("cuda", non_blocking=True).tolist() == [0, 1, 2] and none.device_index == 0

@@ -126,21 +126,26 @@ cdef class Batch:
 
     cdef int run(self, int rule_id, const void* rule) except -1:
         cdef Tensor t, copy
-        cdef int first = 0, last
+        cdef int first = 0, last, device
         for t in self.written:
             before_write(t)
         self.check_memory()
         while first < self.n_jobs:
             last = self.gather(first)
-            if self.devices[first]:
-                self.run_away(first, last - first, rule_id, rule)
-            else:
-                self.run_here(first, last - first, rule_id, rule)
+            device = self.devices[first]
+            try:
+                if device:
+                    self.run_away(first, last - first, rule_id, rule)
+                else:
+                    self.run_here(first, last - first, rule_id, rule)
+                for t, copy in self.staged:
+                    if t.m.device == device:
+                        copy_into(&t.m, &copy.m)
+            finally:                       # where a device fails, what was written there and before it counts as written
+                for t in self.written:
+                    if t.m.device == device:
+                        bump(t, optimizer_op())
             first = last
-        for t, copy in self.staged:
-            copy_into(&t.m, &copy.m)
-        for t in self.written:
-            bump(t, optimizer_op())
         return 0
 
     cdef int gather(self, int first) noexcept:
