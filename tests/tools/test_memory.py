@@ -92,7 +92,7 @@ def test_peak():
 
     found = memory.peak(work)
     assert found.after == "sum" and found.peak_bytes >= 3 * 400_000
-    assert sum(m.nbytes for m in found) <= found.peak_bytes
+    assert sum(m.nbytes for m in found if not m.borrowed) <= found.peak_bytes     # others own what is borrowed
     assert len([m for m in found if m.nbytes == 400_000]) == 3
     assert "at most, after sum" in str(found)
 
