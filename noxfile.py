@@ -3,6 +3,8 @@
 Sessions install the four packages the way a user does, with pip and build isolation, into an environment of their own.
 """
 
+import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -22,7 +24,7 @@ COMPILED = (
     "cygrad.autograd._core",
     "cygrad.optim._step",
 )
-NUMERIC_TESTS = ("tests/ops", "tests/storage", "tests/autograd", "tests/chapter", "tests/nn")
+ISA_TESTS = ("tests/ops", "tests/storage", "tests/nn")         # of what calls kernels; `nox -s isa` runs everything
 
 # A waiting OpenMP thread sleeps instead of spinning: on a busy machine the difference is a factor of 30.
 PASSIVE = {"OMP_WAIT_POLICY": "passive"}
@@ -56,13 +58,20 @@ def example(session, name):
 
 @nox.session
 def tests(session):
-    """Install everything and run all of tests/; then the numeric tests again under each lower instruction set."""
+    """Install everything and run all of tests/, those of CUDA with imitated devices; then lower instruction sets."""
     session.install(*PATHS, *TEST_TOOLS)
     install_torch(session)
-    session.run("pytest", *(session.posargs or ["tests"]), env=PASSIVE)
-    if not session.posargs:
-        for isa in machine_isas(session)[1:]:
-            session.run("pytest", "-q", *NUMERIC_TESTS, env=PASSIVE | {"CYGRAD_ISA": isa})
+    if session.posargs:
+        session.run("pytest", *session.posargs, env=PASSIVE)
+        return
+    session.run("pytest", "tests", "--ignore=tests/cuda", env=PASSIVE)
+    for isa in machine_isas(session)[1:]:
+        session.run("pytest", "-q", *ISA_TESTS, env=PASSIVE | {"CYGRAD_ISA": isa})
+    if shutil.which(os.environ.get("CXX", "g++")):                  # one module more, the others are kept as they are
+        session.install("./packages/storage", env={"CYGRAD_CUDA": "host"})
+    else:
+        session.warn("there is no C++ compiler: tests of CUDA that need imitated devices are skipped")
+    session.run("pytest", "-q", "tests/cuda", env=PASSIVE | {"CYGRAD_CUDA_HOST": "2"})
 
 
 @nox.session

@@ -196,15 +196,16 @@ class Package:
             stamps.append((f"CYGRAD_{name.upper()}_ABI", stamp + "ULL"))
         return stamps
 
-    def sources_stamp(self) -> str:
-        """Hash of everything that is compiled or included."""
+    def sources_stamp(self, devices: bool) -> str:
+        """Hash of everything that is compiled or included; what only the module of CUDA is made of, where asked for."""
         digest = hashlib.sha256()
-        device_code = (".cu", ".cuh", ".inc") if cygrad_cuda.mode() != "0" else ()
-        suffixes = (".pyx", ".pxd", ".pxi", ".h", ".in", *device_code)
+        suffixes = (".pyx", ".pxd", ".pxi", ".h", ".in", ".cu", ".cuh")
         for root in (*self.roots(), self.generated, self.shims):
             for path in sorted(p for p in root.rglob("*") if p.suffix in suffixes):
                 if root != self.src and path.parent.name == "kernels" and not path.name.startswith("_"):
                     continue  # a kernel group of a lower distribution: nothing here includes it
+                if not devices and (path.parent.name == "cuda" or path.name.startswith(("cuda_", "_cuda_"))):
+                    continue
                 digest.update(path.as_posix().encode())
                 digest.update(path.read_bytes())
         return digest.hexdigest()
@@ -279,7 +280,7 @@ class build_ext(_build_ext):
         rules = self.rules
         rules.write_sources()
         self._choose_options()
-        sources = rules.sources_stamp()
+        sources = [rules.sources_stamp(devices) for devices in (False, True)]
         self._forget_changed(sources)
         from Cython.Build import cythonize
 
@@ -322,7 +323,7 @@ class build_ext(_build_ext):
                 ext.define_macros = macros
             if ext.name == cygrad_cuda.MODULE:
                 source = Path(ext.sources[0]).parent
-                cygrad_cuda.complete(ext, source, Path(self.build_temp), self.rules.include_path(), CORES)
+                cygrad_cuda.complete(ext, source, self.rules.generated, self.rules.generated.parent, CORES)
             ext.include_dirs = self.rules.include_path()
             ext.extra_compile_args = [*options, *openmp, *(("-g1", *SANITIZE) if SANITIZE else ("-g0",))]
             ext.extra_link_args = [*openmp, *(SANITIZE or strip)]
@@ -343,7 +344,7 @@ class build_ext(_build_ext):
                 return False
         return True
 
-    def _forget_changed(self, sources: str) -> None:
+    def _forget_changed(self, sources: list[str]) -> None:
         """Remove what was built with other options, and renew what was built from the same sources.
 
         Time stamps would notice neither: options have none, and a build environment made for one installation has a
@@ -353,25 +354,28 @@ class build_ext(_build_ext):
 
         stamps = self.rules.stamps
         old = json.loads(stamps.read_text()) if stamps.is_file() else {}
-        if not isinstance(old.get("sources"), dict):  # another version's, whose notes mean something else
-            old = {}
+        built = old.get("sources")
+        if not isinstance(built, dict) or not all(isinstance(stamp, list) for stamp in built.values()):
+            old, built = {}, {}  # another version's, whose notes mean something else
+        before = built.get(self.build_lib, [None, None])
         compiler = [str(x) for x in self.compiler.compiler_so]
         modules = {}
         for ext in self.extensions:
             facts = [Cython.__version__, sys.version, compiler, DIRECTIVES, ext.define_macros, ext.include_dirs]
             facts += [ext.extra_compile_args, ext.extra_link_args]
             modules[ext.name] = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+            device = ext.name == cygrad_cuda.MODULE
             text = (self.rules.cython / ext.sources[0]).with_suffix(".c")
             for product in (text, Path(self.get_ext_fullpath(ext.name))):  # the module has to be the newer of the two
                 if modules[ext.name] != old.get("modules", {}).get(ext.name):
                     product.unlink(missing_ok=True)
-                elif sources == old.get("sources", {}).get(self.build_lib) and product.is_file():
+                elif sources[device] == before[device] and product.is_file():
                     os.utime(product)
         # Of an unfinished build nothing is known; an editable one has a folder of its own, and says nothing of others.
-        built = {folder: stamp for folder, stamp in old.get("sources", {}).items() if folder != self.build_lib}
+        built.pop(self.build_lib, None)
         self._write_stamps(modules, built)
 
-    def _write_stamps(self, modules: dict[str, str], built: dict[str, str]) -> None:
+    def _write_stamps(self, modules: dict[str, str], built: dict[str, list[str]]) -> None:
         self.rules.stamps.parent.mkdir(parents=True, exist_ok=True)
         built = {folder: stamp for folder, stamp in built.items() if Path(folder).is_dir()}
         self.rules.stamps.write_text(json.dumps({"modules": modules, "sources": built}, indent=1))

@@ -61,14 +61,15 @@ def library_folder(nvcc: str) -> Path:
                      "files of CUDA's run time")
 
 
-def objects(source: Path, build: Path, include: list[str], jobs: int) -> list[str]:
+def objects(source: Path, generated: Path, build: Path, jobs: int) -> list[str]:
     """Compile every ``.cu`` of a folder whose text, or that of a header, changed; paths of the object files."""
-    program, host = compiler(), mode() == "host"
-    options = [*(HOST_OPTIONS if host else NVCC_OPTIONS), *(f"-I{p}" for p in (source.as_posix(), *include))]
-    folders = (source, *map(Path, include))
-    headers = sorted(p for folder in folders for p in folder.glob("*") if p.suffix in (".cuh", ".h", ".inc"))
+    program = compiler()
+    options = HOST_OPTIONS if mode() == "host" else NVCC_OPTIONS
+    kernels = source.parent / "kernels"
+    include = [f"-I{folder.as_posix()}" for folder in (source, generated, kernels)]
+    headers = [*source.glob("*.cuh"), *source.glob("*.h"), *kernels.glob("*.h"), *generated.glob("cuda_*.h")]
     common = hashlib.sha256(repr([program, options]).encode())
-    for path in headers:
+    for path in sorted(headers, key=lambda p: p.name):
         common.update(path.read_bytes())
     build.mkdir(parents=True, exist_ok=True)
 
@@ -78,7 +79,7 @@ def objects(source: Path, build: Path, include: list[str], jobs: int) -> list[st
         digest.update(path.read_bytes())
         if not (target.is_file() and note.is_file() and note.read_text() == digest.hexdigest()):
             note.unlink(missing_ok=True)
-            subprocess.run([program, *options, "-c", path.as_posix(), "-o", target.as_posix()], check=True)
+            subprocess.run([program, *options, *include, "-c", path.as_posix(), "-o", target.as_posix()], check=True)
             note.write_text(digest.hexdigest())
         return target.as_posix()
 
@@ -86,9 +87,9 @@ def objects(source: Path, build: Path, include: list[str], jobs: int) -> list[st
         return list(pool.map(compile_one, sorted(source.glob("*.cu"))))
 
 
-def complete(extension, source: Path, build: Path, include: list[str], jobs: int) -> None:
-    """Give the extension its object files and what they are linked with."""
-    extension.extra_objects = objects(source, build / f"cuda_{mode()}", include, jobs)
+def complete(extension, source: Path, generated: Path, build: Path, jobs: int) -> None:
+    """Give the extension its object files, which depend on nothing of Python, and what they are linked with."""
+    extension.extra_objects = objects(source, generated, build / f"cuda_{mode()}", jobs)
     extension.libraries = ["stdc++", "pthread", "dl"]
     extension.define_macros = [*extension.define_macros, ("CYGRAD_CUDA_HOST", "1" if mode() == "host" else "0")]
     if mode() == "1":

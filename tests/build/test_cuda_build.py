@@ -73,15 +73,16 @@ def test_objects_are_compiled_again_when_their_text_changes(rules, monkeypatch, 
         pytest.skip("no C++ compiler")
     source, build = tmp_path / "src", tmp_path / "build"
     source.mkdir()
+    build.mkdir()
     (source / "a.cu").write_text('#include "a.cuh"\nint f() { return ONE; }\n')
     (source / "a.cuh").write_text("#define ONE 1\n")
-    made = [Path(p) for p in rules.objects(source, build, [], 1)]
+    made = [Path(p) for p in rules.objects(source, build, build, 1)]
     first = made[0].stat().st_mtime_ns
     assert [p.name for p in made] == ["a.o"]
-    rules.objects(source, build, [], 1)
+    rules.objects(source, build, build, 1)
     assert made[0].stat().st_mtime_ns == first
     (source / "a.cuh").write_text("#define ONE 2\n")
-    rules.objects(source, build, [], 1)
+    rules.objects(source, build, build, 1)
     assert made[0].stat().st_mtime_ns > first
 
 

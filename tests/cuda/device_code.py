@@ -1,10 +1,9 @@
 """The device code as a library of the host: every .cu compiled with -DCYG_HOST, and what a test calls it with."""
 
 import ctypes
-import hashlib
 import shutil
 import subprocess
-from concurrent.futures import ThreadPoolExecutor
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -13,8 +12,10 @@ import pytest
 
 from cygrad.storage import opgen
 
+sys.path.append(str(Path(__file__).resolve().parents[2] / "build_support"))
+import cygrad_cuda
+
 STORAGE = Path(__file__).resolve().parents[2] / "packages/storage/src/cygrad/storage"
-COMPILER = shutil.which("g++")
 MAXOPS, MAXDIM = 6, 64
 CODES = {"bool": 0, "uint8": 1, "int8": 2, "int16": 3, "int32": 4, "int64": 5, "float16": 6, "bfloat16": 7,
          "float32": 8, "float64": 9, "complex64": 10, "complex128": 11, "uint16": 12, "uint32": 13,
@@ -31,31 +32,17 @@ class Iter(ctypes.Structure):
 
 @cache
 def library():
-    """The shared object, compiled once for a run of tests."""
-    if COMPILER is None:
-        pytest.skip("no g++: the device code cannot be compiled for the host")
+    """The shared object, compiled once for a run of tests, from the objects that a build with CYGRAD_CUDA=host has too."""
     folder = STORAGE.parents[2] / "build/cuda_host"
     folder.mkdir(parents=True, exist_ok=True)
     opgen.write_cuda(folder)
-    includes = (folder, STORAGE / "cuda", STORAGE / "kernels")
-    flags = ["-std=c++17", "-O0", "-DCYG_HOST", "-fPIC", "-w", *(f"-I{p}" for p in includes)]
-
-    def compiled(path):
-        """The object of a source; one that is there from an earlier run is of the same text, by its name."""
-        rule = subprocess.run([COMPILER, *flags, "-MM", "-x", "c++", path], check=True, capture_output=True, text=True)
-        read = rule.stdout.replace("\\\n", " ").split()[1:]
-        text = b"".join(Path(p).read_bytes() for p in read)
-        made = folder / f"{path.stem}-{hashlib.sha256(text).hexdigest()[:16]}.o"
-        if not made.exists():
-            for old in folder.glob(f"{path.stem}-*.o"):
-                old.unlink()
-            subprocess.run([COMPILER, *flags, "-x", "c++", "-c", path, "-o", made], check=True)
-        return made
-
-    sources = [p for p in sorted((STORAGE / "cuda").glob("*.cu")) if p.stem != "runtime"]
-    with ThreadPoolExecutor(2) as pool:
-        objects = list(pool.map(compiled, sources))
-    subprocess.run([COMPILER, "-shared", "-o", folder / "device.so", *objects, "-ldl"], check=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CYGRAD_CUDA", "host")
+        if shutil.which(cygrad_cuda.compiler()) is None:
+            pytest.skip("no C++ compiler: the device code cannot be compiled for the host")
+        objects = cygrad_cuda.objects(STORAGE / "cuda", folder, folder, 2)
+        objects = [o for o in objects if Path(o).stem != "runtime"]
+        subprocess.run([cygrad_cuda.compiler(), "-shared", "-o", folder / "device.so", *objects, "-ldl"], check=True)
     return ctypes.CDLL(str(folder / "device.so"))
 
 

@@ -83,7 +83,7 @@ def test_numbers_may_stand_beside_a_device():
 
 def test_what_a_device_lacks_is_named():
     a = cygrad.ones(3, 3, device="cuda")
-    with pytest.raises(NotImplementedError, match=r"LAPACK.*cuda:0.*\.cpu\(\)"):
+    with pytest.raises(NotImplementedError, match=r"linalg\.eig .*cuda:0.*\.cpu\(\)"):
         cygrad.linalg.eig(a)
 
 

@@ -56,7 +56,7 @@ def nll_loss(
 
 
 class _ClassTargets:
-    """Class indices, checked against the scores that they belong to.
+    """Class indices of the scores that they belong to, and, once `pick` was called, which of them count.
 
     Attributes
     ----------
@@ -72,28 +72,39 @@ class _ClassTargets:
         self.dim = _class_dim(input, target)
         if input.dim() == 1:
             target = target.reshape(())
-        classes = input.shape[self.dim]
-        _check_class_weight(weight, classes)
+        self.classes = input.shape[self.dim]
+        _check_class_weight(weight, self.classes)
         if target.dtype == cygrad.uint8:
             target = target.long()
         elif target.dtype != cygrad.int64:
             raise RuntimeError(f"class indices must be torch.int64 or torch.uint8, got {target.dtype}")
-        self.safe, self.keep = target, None
-        seen = _core.whole_batch(target)
-        all_classes = seen.numel() == 0 or (seen.min().item() >= 0 and seen.max().item() < classes)
-        if not all_classes or 0 <= ignore_index < classes:
-            self.keep = target != ignore_index
-            self.safe = target.masked_fill(target == ignore_index, 0)
-            _check_bounds(self.safe, classes, ignore_index)
-        self.weights = None
-        if weight is not None:
-            self.weights = weight.index_select(0, self.safe.reshape(-1)).reshape(self.safe.shape)
+        self.weight, self.ignore_index = weight, ignore_index
+        self.safe, self.keep, self.weights = target, None, None
+        if 0 <= ignore_index < self.classes:
+            self._leave_out_ignored()
+
+    def _leave_out_ignored(self) -> None:
+        ignored = self.safe == self.ignore_index
+        self.keep = ~ignored
+        self.safe = self.safe.masked_fill(ignored, 0)
+        _check_bounds(self.safe, self.classes, self.ignore_index)
+
+    def pick(self, scores: Tensor) -> Tensor:
+        """The score of each target. Targets are read once, by `gather`, unless it finds some out of range."""
+        try:
+            picked = scores.gather(self.dim, self.safe.unsqueeze(self.dim))
+        except RuntimeError:
+            self._leave_out_ignored()
+            picked = scores.gather(self.dim, self.safe.unsqueeze(self.dim))
+        if self.weight is not None:
+            self.weights = self.weight.index_select(0, self.safe.reshape(-1)).reshape(self.safe.shape)
         if self.keep is not None:
-            kept = self.keep.to(input.dtype)
+            kept = self.keep.to(scores.dtype)
             self.weights = kept if self.weights is None else self.weights * kept
+        return picked.squeeze(self.dim)
 
     def nll(self, log_probabilities: Tensor, reduction: str) -> Tensor:
-        picked = log_probabilities.gather(self.dim, self.safe.unsqueeze(self.dim)).squeeze(self.dim)
+        picked = self.pick(log_probabilities)
         title = "NllLossBackward0" if log_probabilities.dim() < 3 else "NllLoss2DBackward0"
         if self.weights is None:
             return _core.entitled(-reduced(picked, reduction), title)

@@ -19,7 +19,7 @@ template <class T> struct Channel {
         const int64_t count = c.batch * c.places, channel = g.block;
         CYG_EACH_THREAD(t) {
             Acc s = {0, 0};
-            const double base = back ? at(c.stats, channel) : at(c.x, element(channel, 0));
+            const double base = back ? at(c.stats, channel) : count ? at(c.x, element(channel, 0)) : 0;
             for (int64_t i = t; i < count; i += THREADS) {
                 const int64_t e = element(channel, i);
                 const double v = at(c.x, e) - base, d = back ? at(c.g, e) : v;
@@ -37,9 +37,10 @@ template <class T> struct Channel {
                 put(c.sums, channel, acc[0].a);
                 put(c.sums, c.channels + channel, acc[0].b * at(c.stats, c.channels + channel));
             } else if (t == 0) {
-                const double m = acc[0].a / (double)count, v = acc[0].b / (double)count - m * m;
+                const double n = count ? (double)count : 1;      // statistics of nothing are 0
+                const double m = acc[0].a / n, v = acc[0].b / n - m * m;
                 const double spread = v > 0 || v != v ? v : 0;
-                put(c.stats, channel, m + at(c.x, element(channel, 0)));
+                put(c.stats, channel, count ? m + at(c.x, element(channel, 0)) : 0);
                 put(c.stats, c.channels + channel, 1 / sqrt(spread + c.eps));
                 put(c.stats, 2 * c.channels + channel, spread);
             }

@@ -63,11 +63,13 @@ template <> CYG_IN uint8_t joined_as<bool_t>(int how, uint8_t a, uint8_t b) {
     return how == CYG_JOIN_ADD || how == CYG_JOIN_MAX ? a | b : how == CYG_JOIN_WRITE ? b : a & b;
 }
 
-// Sorted places: the thread of the first of equal ones takes them all, for one element before and behind.
+// Sorted places: the thread of the first of equal ones takes them all, for one element before and behind. It reads AHEAD of them
+// at once, for they are anywhere in v, and joins them in their order.
 template <class T> struct JoinPlaces {
+    enum { AHEAD = 4 };
     char* x;
     const char* v;
-    const int64_t *places, *order;           // sorted, and the positions that they come from
+    const int64_t *places, *order;           // sorted, and the positions that they come from; NULL: distinct, as they come
     int64_t count, inner;
     int how;
     WideOffsets<1> value;                    // of v along positions
@@ -75,13 +77,23 @@ template <class T> struct JoinPlaces {
     CYG_BODY void one(int64_t i) const {
         const int64_t rank = i / inner;
         if (rank > 0 && places[rank] == places[rank - 1]) return;
-        int64_t o[2], p[1];
+        const int64_t place = places[rank];
+        int64_t o[2];
         around.at(i - rank * inner, o);
-        T* there = (T*)(x + o[1] + places[rank]);
+        T* there = (T*)(x + o[1] + place);
         ValueOf<T> y = Stored<T>::load(*there);
-        for (int64_t j = rank; j < count && places[j] == places[rank]; j++) {
-            value.at(order[j], p);
-            y = joined_as<T>(how, y, Stored<T>::load(*(const T*)(v + o[0] + p[0])));
+        for (int64_t j = rank, some = AHEAD; some == AHEAD; j += AHEAD) {
+            ValueOf<T> next[AHEAD];
+            some = 0;
+            CYG_UNROLL
+            for (int k = 0; k < AHEAD; k++)
+                if (j + k < count && places[j + k] == place) {
+                    next[k] = Stored<T>::load(*(const T*)(v + o[0] + value.first(order ? order[j + k] : j + k)));
+                    some = k + 1;
+                }
+            CYG_UNROLL
+            for (int k = 0; k < AHEAD; k++)
+                if (k < some) y = joined_as<T>(how, y, next[k]);
         }
         *there = Stored<T>::store(y);
     }

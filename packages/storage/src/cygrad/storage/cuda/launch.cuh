@@ -82,6 +82,11 @@ template <int N> struct WideOffsets {
     }
     // The same, called once or twice by a thread: a function of its own, which keeps kernels short.
     CYG_LONG void find(int64_t i, int64_t* offset) const { at(i, offset); }
+    CYG_LONG int64_t first(int64_t i) const {
+        int64_t offset[N];
+        at(i, offset);
+        return offset[0];
+    }
     void clear() { ndim = 0; }
     void add(int64_t count, const int64_t* steps) {
         fast[ndim] = Divisor::of(count >> 31 ? 1u : (uint32_t)count);

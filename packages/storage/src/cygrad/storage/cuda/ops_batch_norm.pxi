@@ -39,8 +39,8 @@ cdef int channel_sizes(str op, CygChannels* c, Meta* x, double eps) except -1:
     cdef int d
     if not is_float(x.dtype):
         no_kernel(op, x.dtype)
-    if x.ndim < 2 or x.numel == 0:
-        raise RuntimeError(f"{op}: an input of shape (batch, channels, *), none of which is 0, is wanted, got {shape_text(x)}")
+    if x.ndim < 2:
+        raise RuntimeError(f"{op}: an input of shape (batch, channels, *) is wanted, got {shape_text(x)}")
     memset(c, 0, sizeof(CygChannels))
     c.batch, c.channels, c.places, c.eps = x.sizes[0], x.sizes[1], 1, eps
     for d in range(2, x.ndim):

@@ -46,6 +46,7 @@ cdef extern from "kernels.h" nogil:
 
 cdef struct Picked:        # places of x against consecutive ones of v
     int64_t n              # positions, row-major
+    bint distinct          # no two positions have the same place
     int nvalue             # dimensions of the positions, outermost first, with byte steps of v
     int64_t size[MAXDIM]
     int64_t step[MAXDIM]
@@ -136,7 +137,7 @@ cdef Storage join_slices(Picked* p, Meta* x, int64_t dim, Meta* index, Meta* v):
     cdef int d
     add_places(places, index, index.ndim, index.sizes, -size_at(x, dim), size_at(x, dim), bytes_at(x, dim), NULL, True,
                <uint64_t*>flag.ptr)
-    p.n, p.nvalue, p.naround, p.inner = index.numel, 1, 0, 1
+    p.n, p.nvalue, p.naround, p.inner, p.distinct = index.numel, 1, 0, 1, index.numel == 1
     p.size[0], p.step[0] = index.numel, bytes_at(v, dim) if v.ndim else 0
     for d in range(x.ndim):
         if d != dim:
@@ -156,7 +157,7 @@ cdef Storage join_elements(Picked* p, Meta* x, int64_t dim, Meta* index, Meta* v
         base[d] = bytes_at(x, d) if d != dim else 0
     add_places(places, index, index.ndim, index.sizes, 0, size_at(x, dim), bytes_at(x, dim), base, True,
                <uint64_t*>flag.ptr)
-    p.n, p.nvalue, p.naround, p.inner = index.numel, index.ndim, 0, 1
+    p.n, p.nvalue, p.naround, p.inner, p.distinct = index.numel, index.ndim, 0, 1, size_at(index, dim) == 1
     for d in range(index.ndim):
         p.size[d], p.step[d] = index.sizes[d], bytes_at(v, d) if v.ndim else 0
     return places
@@ -168,7 +169,7 @@ cdef Storage join_flat(Picked* p, Meta* x, int64_t dim, Meta* index, Meta* v):
     cdef int d
     add_places(places, index, index.ndim, index.sizes, -x.numel, x.numel, ITEMSIZE[x.dtype], NULL, True,
                <uint64_t*>flag.ptr)
-    p.n, p.nvalue, p.naround, p.inner = index.numel, v.ndim, 0, 1
+    p.n, p.nvalue, p.naround, p.inner, p.distinct = index.numel, v.ndim, 0, 1, index.numel == 1
     for d in range(v.ndim):
         p.size[d], p.step[d] = v.sizes[d], bytes_at(v, d)
     return places
@@ -201,18 +202,19 @@ cdef int pass_through(const Picked* p, Storage places, Meta* x, Meta* v) except 
 cdef int join_at(const Picked* p, Storage places, Meta* x, Meta* v, int mode) except -1:
     """x joined with v at its places, equal ones in their order."""
     cdef CygJoinPlaces c
-    cdef Storage order, ordered
+    cdef Storage order = None, ordered = places
     cdef CygLines l
     cdef void* stream
     cdef int d
     if p.n * p.inner == 0:
         return 0
-    order, ordered = scratch(x.device, p.n * 8), scratch(x.device, p.n * 8)
-    memset(&l, 0, sizeof(CygLines))
-    l.x, l.lines, l.count, l.st[1] = places.ptr, 1, p.n, 8
-    sort_lines("index", x.device, INT64, &l, False, order.ptr, ordered.ptr)
+    if not p.distinct:
+        order, ordered = scratch(x.device, p.n * 8), scratch(x.device, p.n * 8)
+        memset(&l, 0, sizeof(CygLines))
+        l.x, l.lines, l.count, l.st[1] = places.ptr, 1, p.n, 8
+        sort_lines("index", x.device, INT64, &l, False, order.ptr, ordered.ptr)
     enter(x.device, &stream)
-    c.x, c.v, c.places, c.order = x.data, v.data, <int64_t*>ordered.ptr, <int64_t*>order.ptr
+    c.x, c.v, c.places, c.order = x.data, v.data, <int64_t*>ordered.ptr, NULL if p.distinct else <int64_t*>order.ptr
     c.count, c.inner, c.how, c.value_ndim, c.ndim = p.n, p.inner, mode, 0, 0
     for d in range(p.nvalue - 1, -1, -1):
         c.value_sizes[c.value_ndim], c.value_steps[c.value_ndim][0] = p.size[d], p.step[d]
@@ -313,7 +315,7 @@ cdef int add_in_order(Meta* x, Meta* src) except -1:
     zero.device = x.device
     keep = op_full(&zero, 0, NULL, 0, INT64)
     places, flag = scratch(x.device, x.numel * 8), scratch(x.device, 8)
-    p.n, p.nvalue, p.naround, p.inner = x.numel, x.ndim, 0, 1
+    p.n, p.nvalue, p.naround, p.inner, p.distinct = x.numel, x.ndim, 0, 1, False
     for d in range(x.ndim):
         base[d] = bytes_at(x, d)
         p.size[d], p.step[d] = x.sizes[d], bytes_at(src, d)
@@ -414,7 +416,7 @@ cdef Storage reach_advanced(Picked* p, const Advanced* a, Meta* v, Meta* x, Meta
     cdef Storage places, flag
     cdef int k, d, behind = a.first + a.ndim
     p.n = p.inner = 1
-    p.nvalue = p.naround = 0
+    p.nvalue = p.naround = p.distinct = 0
     for d in range(v.ndim):
         if a.first <= d < behind:
             p.size[p.nvalue], p.step[p.nvalue] = v.sizes[d], v.strides[d] * size
