@@ -80,19 +80,23 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
 
 def get_float32_matmul_precision() -> str:
     """What `set_float32_matmul_precision` was given; ``"highest"`` from the start."""
-    return _state["precision"]
+    if not _cuda.matmul.allow_tf32:
+        return "highest"
+    return "high" if _state["precision"] == "highest" else _state["precision"]
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """Remembers how precise products of float32 matrices have to be: ``"highest"``, ``"high"`` or ``"medium"``.
+    """Say how precise products of float32 matrices have to be: ``"highest"``, ``"high"`` or ``"medium"``.
 
-    They are always computed in float32. Another word is passed over with a warning, as in PyTorch.
+    On CUDA devices the last two allow TF32, as ``backends.cuda.matmul.allow_tf32 = True`` does; the CPU always computes
+    in float32. Another word is passed over with a warning, as in PyTorch.
     """
     if precision in ("highest", "high", "medium"):
         _state["precision"] = precision
+        _cuda.matmul.allow_tf32 = precision != "highest"
     else:
         warnings.warn(f"{precision!r} is not one of 'highest', 'high', 'medium': the precision stays "
-                      f"{_state['precision']!r}", stacklevel=2)
+                      f"{get_float32_matmul_precision()!r}", stacklevel=2)
 
 
 def get_num_interop_threads() -> int:

@@ -1,6 +1,9 @@
-"""CUDA, which is not there: what is set here is remembered, and has no effect."""
+"""CUDA: ``matmul.allow_tf32`` says how products of float32 are computed. Attention has one way on all devices.
 
-from types import SimpleNamespace
+What else is set here is remembered, and has no effect.
+"""
+
+from cygrad.storage.cuda import matmul
 
 __all__ = [
     "cudnn_sdp_enabled",
@@ -15,11 +18,6 @@ __all__ = [
     "mem_efficient_sdp_enabled",
 ]
 
-matmul = SimpleNamespace(
-    allow_tf32=False,
-    allow_fp16_reduced_precision_reduction=True,
-    allow_bf16_reduced_precision_reduction=True,
-)
 _allowed = {"cudnn": True, "flash": True, "math": True, "mem_efficient": True}
 
 
@@ -31,7 +29,7 @@ def is_built() -> bool:
 
 
 def flash_sdp_enabled() -> bool:
-    """What `enable_flash_sdp` was given; the CPU's attention has one way."""
+    """What `enable_flash_sdp` was given; attention has one way here."""
     return _allowed["flash"]
 
 

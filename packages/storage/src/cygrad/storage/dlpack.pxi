@@ -115,7 +115,7 @@ cdef dict DL_CODES = {kind: code for code, kind in DL_KINDS.items()}
 
 cdef void fill_dl(CygDLTensor* t, const Meta* m, int64_t* dims) noexcept:
     cdef int d
-    t.data = m.data
+    t.data = NULL if m.device and m.numel == 0 else m.data      # an address of the CPU would be none of that device
     t.device.device_type, t.device.device_id = (DL_CUDA, m.device - 1) if m.device else (DL_CPU, 0)
     t.ndim = m.ndim
     t.shape, t.strides = dims, dims + m.ndim

@@ -10,6 +10,10 @@ from types import SimpleNamespace
 cudnn = SimpleNamespace(
     enabled=True, benchmark=False, benchmark_limit=10, deterministic=False, always_deterministic=False, allow_tf32=True
 )
+# How products of float32 and complex64 are computed; halves are always added up in float32.
+matmul = SimpleNamespace(
+    allow_tf32=False, allow_fp16_reduced_precision_reduction=True, allow_bf16_reduced_precision_reduction=True
+)
 NOT_BUILT = "cygrad-storage was installed without CUDA, which CYGRAD_CUDA=1 builds in"
 
 

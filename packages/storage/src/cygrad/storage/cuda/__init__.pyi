@@ -5,6 +5,7 @@ from cygrad.storage.ops import Generator
 
 NOT_BUILT: str
 cudnn: SimpleNamespace
+matmul: SimpleNamespace
 
 def extension() -> ModuleType | None: ...
 def why_not() -> str | None: ...

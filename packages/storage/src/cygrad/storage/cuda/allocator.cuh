@@ -4,11 +4,13 @@
    back is for the stream that it was allocated for: work of that stream, in order, makes waiting unnecessary. */
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <set>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "runtime.h"
@@ -29,7 +31,7 @@ struct Block {
     bool used = false, small;
     Block *before = nullptr, *after = nullptr;  /* neighbours in the segment */
     std::vector<void*> others;                  /* streams beside its own that use it */
-    std::vector<void*> events;                  /* of theirs, which must pass before it is free */
+    std::vector<std::pair<void*, void*>> events;   /* stream and event of theirs, which must pass before it is free */
     Block(char* p, int64_t n, void* s, bool few) : ptr(p), size(n), stream(s), small(few) {}
 };
 
@@ -77,7 +79,7 @@ class Allocator {
         for (void* stream : b->others) {
             void* event;
             if (source.mark(stream, &event) == 0)
-                b->events.push_back(event);
+                b->events.emplace_back(stream, event);
             else
                 source.wait();
         }
@@ -200,20 +202,25 @@ class Allocator {
         delete next;
     }
 
+    /* Events of a stream pass in their order: where one has not, later ones are not asked for. */
     void collect() {
-        for (size_t i = 0; i < waiting.size();) {
-            Block* b = waiting[i];
-            while (!b->events.empty() && source.passed(b->events.back())) {
-                source.forget(b->events.back());
+        std::vector<void*> behind;
+        size_t kept = 0;
+        for (Block* b : waiting) {
+            while (!b->events.empty()) {
+                auto [stream, event] = b->events.back();
+                if (std::find(behind.begin(), behind.end(), stream) != behind.end()) break;
+                if (!source.passed(event)) {
+                    behind.push_back(stream);
+                    break;
+                }
+                source.forget(event);
                 b->events.pop_back();
             }
-            if (b->events.empty()) {
-                waiting.erase(waiting.begin() + i);
-                release(b);
-            } else {
-                i++;
-            }
+            if (b->events.empty()) release(b);
+            else waiting[kept++] = b;
         }
+        waiting.resize(kept);
     }
 
     int give_back_free() {

@@ -79,7 +79,7 @@ template <class T> int tiles(const CygProduct& p, void* stream) {
 typedef int (*Gemm)(void* handle, int ta, int tb, int m, int n, int k, const void* alpha, const void* a, int a_type, int lda,
                     long long a_step, const void* b, int b_type, int ldb, long long b_step, const void* beta, void* c, int c_type,
                     int ldc, long long c_step, int count, int compute, int algorithm);
-enum { COMPUTE_32F = 68, COMPUTE_64F = 70, DEFAULT_ALGORITHM = -1 };
+enum { COMPUTE_32F = 68, COMPUTE_64F = 70, COMPUTE_32F_FAST_TF32 = 77, DEFAULT_ALGORITHM = -1 };
 
 struct Blas {
     CygCreate create;
@@ -108,7 +108,7 @@ int by_cublas(int code, const CygProduct& p, void* stream) {
     if (!lead(p.a_row, p.a_column, p.m, p.k, &lda, &ta) || !lead(p.b_row, p.b_column, p.k, p.n, &ldb, &tb)) return CYG_STRIDES;
     const int type = code == C_FLOAT16 ? 2 : code == C_BFLOAT16 ? 14 : code == C_FLOAT32 ? 0 : code == C_FLOAT64 ? 1
         : code == C_COMPLEX64 ? 4 : 5;
-    const bool wide = code == C_FLOAT64 || code == C_COMPLEX128;
+    const bool wide = code == C_FLOAT64 || code == C_COMPLEX128, tf32 = p.tf32 && (code == C_FLOAT32 || code == C_COMPLEX64);
     const double alpha[2] = {p.alpha, 0}, beta[2] = {p.beta, 0};
     const float alpha_f[2] = {(float)p.alpha, 0}, beta_f[2] = {(float)p.beta, 0};
     std::lock_guard<std::mutex> hold(handles.busy);
@@ -117,7 +117,7 @@ int by_cublas(int code, const CygProduct& p, void* stream) {
     if (error) return error;
     const int status = blas.gemm(handle, tb, ta, (int)p.n, (int)p.m, (int)p.k, wide ? (const void*)alpha : alpha_f, p.b, type,
         ldb, p.b_batch, p.a, type, lda, p.a_batch, wide ? (const void*)beta : beta_f, p.y, type, (int)p.n, p.y_batch,
-        (int)p.batches, wide ? COMPUTE_64F : COMPUTE_32F, DEFAULT_ALGORITHM);
+        (int)p.batches, wide ? COMPUTE_64F : tf32 ? COMPUTE_32F_FAST_TF32 : COMPUTE_32F, DEFAULT_ALGORITHM);
     return status == 0 ? 0 : cyg_library_failed("cublasGemmStridedBatchedEx", status, nullptr);
 }
 

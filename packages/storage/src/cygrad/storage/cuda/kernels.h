@@ -207,6 +207,7 @@ typedef struct {
     int64_t m, n, k, batches;
     int64_t a_row, a_column, a_batch, b_row, b_column, b_batch, y_batch;      /* in elements */
     double alpha, beta;
+    int tf32;                          /* whether float32 may be rounded to 10 bits of fraction before it is multiplied */
 } CygProduct;
 const char* cyg_library_said(void);    /* of the call of this thread that failed last */
 int cyg_blas_open(const char* path);   /* whether cuBLAS is there now; the path is what dlopen takes */

@@ -4,6 +4,8 @@ import os
 import sys
 from glob import glob
 
+from cygrad.storage.cuda import matmul as matmul_settings
+
 include "ops_common_linalg.pxi"
 
 cdef extern from "kernels.h" nogil:
@@ -14,6 +16,7 @@ cdef extern from "kernels.h" nogil:
         int64_t m, n, k, batches
         int64_t a_row, a_column, a_batch, b_row, b_column, b_batch, y_batch
         double alpha, beta
+        bint tf32
     int cyg_blas_open(const char* path)
     int cyg_product(int code, const CygProduct* product, void* stream)
 
@@ -84,7 +87,7 @@ cdef int multiply_into(Meta* y, Meta* a, Meta* b, double alpha, double beta) exc
         p.m, p.n, p.k, p.batches = a.sizes[d], b.sizes[d + 1], a.sizes[d + 1], a.sizes[0] if d else 1
         p.a_row, p.a_column, p.a_batch = left.strides[d], left.strides[d + 1], left.strides[0] if d else 0
         p.b_row, p.b_column, p.b_batch = right.strides[d], right.strides[d + 1], right.strides[0] if d else 0
-        p.y_batch, p.alpha, p.beta = p.m * p.n, alpha, beta
+        p.y_batch, p.alpha, p.beta, p.tf32 = p.m * p.n, alpha, beta, matmul_settings.allow_tf32
         enter(y.device, &stream)
         ran(cyg_product(y.dtype, &p, stream), "matrix product", y.dtype)
     finally:

@@ -46,10 +46,21 @@ int set_current(int device) {
 #endif
 }
 
-/* A device made current for one call of CUDA. */
+/* A device made current for one call of CUDA; then the one that was. */
 struct On {
-    int failed;
-    explicit On(int device) : failed(set_current(device)) {}
+    int before = -1, failed = 0;
+    explicit On(int device) {
+#ifdef CYG_HOST
+        before = current;
+#else
+        failed = cudaGetDevice(&before);
+#endif
+        if (!failed) failed = set_current(device);
+        if (before == device) before = -1;
+    }
+    ~On() {
+        if (before >= 0) set_current(before);
+    }
 };
 
 }  // namespace
@@ -125,7 +136,10 @@ int cyg_rt_free_bytes(int device, int64_t* free_bytes, int64_t* total) {
     return failed;
 }
 
-int cyg_rt_pinned(int64_t nbytes, void** p) { return told(cudaHostAlloc(p, nbytes, cudaHostAllocPortable)); }
+int cyg_rt_pinned(int64_t nbytes, void** p) {
+    On on(chosen.device);                    /* a context of another device costs its memory */
+    return on.failed ? on.failed : told(cudaHostAlloc(p, nbytes, cudaHostAllocPortable));
+}
 int cyg_rt_unpin(void* p) { return told(cudaFreeHost(p)); }
 
 int cyg_rt_is_pinned(const void* p) {

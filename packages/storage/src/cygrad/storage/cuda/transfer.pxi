@@ -35,8 +35,8 @@ cdef bint alike(const Meta* a, const Meta* b) noexcept:
 
 
 cdef int move_block(Meta* to, Meta* source, int direction) except -1:
-    """The bytes of one dense block to another; the device's work of its stream goes first. Where copies may go on, those of
-    page-locked memory of ours do: it is kept until they are done."""
+    """The bytes of one dense block to another; the device's work of its stream goes first. Pageable memory has been read when the
+    call returns. Where copies may go on, those of page-locked memory of ours do: it is kept until they are done."""
     cdef int device = to.device if to.device else source.device, code
     cdef int source_device = source.device if source.device else to.device
     cdef int64_t nbytes = source.numel * ITEMSIZE[source.dtype]
@@ -45,14 +45,14 @@ cdef int move_block(Meta* to, Meta* source, int direction) except -1:
     cdef bint wait
     if direction != CYG_ON_DEVICES and ops.copies_go_on():
         pinned = pinned_around(source.data if direction == CYG_TO_DEVICE else to.data)
-    wait = pinned is None
+    wait = pinned is None and (direction != CYG_TO_DEVICE or cyg_rt_is_pinned(source.data))
     enter(device, &stream)
     with nogil:
         code = cyg_rt_copy(to.data, source.data, nbytes, direction, device - 1, source_device - 1, stream)
         if code == 0 and wait:
             code = cyg_rt_stream_synchronize(device - 1, stream)
     check(code, "copying between devices")
-    return 0 if wait else mark_pinned(pinned, device - 1, stream)
+    return 0 if pinned is None else mark_pinned(pinned, device - 1, stream)
 
 
 cdef int move_memory(int to_device, void* to, int device, const void* source, int64_t nbytes) except -1:
