@@ -1,60 +1,90 @@
 // Scores of attention to weights and back; the products around them are cuBLAS's. A block takes a row.
 #include "launch.cuh"
+#include "log_sum.cuh"
 
 namespace {
 
-template <class T> CYG_FN T masked(const CygScores& c, int64_t row, int64_t j, T score) {
-    if (c.causal && j > row % c.queries) return (T)-INFINITY;
-    if (!c.mask) return score;
-    const int64_t at = row * c.keys + j;
-    return c.mask_is_bool ? (((const uint8_t*)c.mask)[at] ? score : (T)-INFINITY) : score + ((const T*)c.mask)[at];
+// Scores of N keys of a row, `step` apart, as the mask leaves them; -inf behind the last key. All loads come before their use.
+template <int N, class T> CYG_FN void masked(const CygScores& c, int64_t row, int64_t last, int64_t first, int step, const T* s, T* v) {
+    const int64_t at = row * c.keys;
+    CYG_UNROLL
+    for (int k = 0; k < N; k++) v[k] = first + k * step < c.keys ? s[first + k * step] : (T)-INFINITY;
+    if (c.mask && c.mask_is_bool) {
+        const uint8_t* mask = (const uint8_t*)c.mask + at;
+        CYG_UNROLL
+        for (int k = 0; k < N; k++) if (first + k * step < c.keys && !mask[first + k * step]) v[k] = (T)-INFINITY;
+    } else if (c.mask) {
+        const T* mask = (const T*)c.mask + at;
+        CYG_UNROLL
+        for (int k = 0; k < N; k++) v[k] += first + k * step < c.keys ? mask[first + k * step] : 0;
+    }
+    CYG_UNROLL
+    for (int k = 0; k < N; k++) if (first + k * step > last) v[k] = (T)-INFINITY;
 }
+// The last key that a row may see.
+CYG_FN int64_t last_of(const CygScores& c, int64_t row) { return c.causal ? row % c.queries : c.keys - 1; }
 
 template <class T> struct Weigh {
-    enum { THREADS = 128 };
-    struct Acc { T top, sum; };
+    enum { THREADS = 128, HELD = 32 / sizeof(T) };        // a thread reads some elements at once
+    typedef LogSum<T> Acc;
     CygScores c;
-    static CYG_IN void join(Acc& s, const Acc& o) {
-        if (o.top > s.top || o.top != o.top) s.sum = o.sum + (s.sum == 0 ? 0 : s.sum * exp(s.top - o.top)), s.top = o.top;
-        else if (o.sum != 0) s.sum += o.top == s.top ? o.sum : o.sum * exp(o.top - s.top);
-    }
     CYG_BODY void operator()(Grid g) const {
         CYG_SHARED(Acc, acc, THREADS);
         T* s = (T*)c.scores + g.block * c.keys;
+        const int64_t last = last_of(c, g.block);
         CYG_EACH_THREAD(t) {
-            Acc a = {(T)-INFINITY, 0};
-            for (int64_t j = t; j < c.keys; j += THREADS) {
-                const T v = masked(c, g.block, j, s[j]);
-                s[j] = v;
-                if (v != (T)-INFINITY) join(a, Acc{v, 1});
+            Acc a = no_log_sum<T>();
+            for (int64_t first = t; first < c.keys; first += THREADS * HELD) {
+                T v[HELD];
+                masked<HELD>(c, g.block, last, first, THREADS, s, v);
+                CYG_UNROLL
+                for (int k = 0; k < HELD; k++)
+                    if (first + k * THREADS < c.keys) s[first + k * THREADS] = v[k];
+                add_log_sum<HELD>(a, v);
             }
             acc[t] = a;
         }
         CYG_SYNC();
         for (int d = THREADS / 2; d > 0; d /= 2) {
-            CYG_EACH_THREAD(t) if (t < d) join(acc[t], acc[t + d]);
+            CYG_EACH_THREAD(t) if (t < d) join_log_sums(acc[t], acc[t + d]);
             CYG_SYNC();
         }
         CYG_EACH_THREAD(t) {
             const Acc a = acc[0];
             const T scale = a.sum == 0 ? 0 : 1 / a.sum;
-            for (int64_t j = t; j < c.keys; j += THREADS) s[j] = a.sum == 0 ? 0 : exp(s[j] - a.top) * scale;
+            for (int64_t first = t; first < c.keys; first += THREADS * HELD) {
+                T v[HELD];
+                CYG_UNROLL
+                for (int k = 0; k < HELD; k++) v[k] = first + k * THREADS < c.keys ? s[first + k * THREADS] : 0;
+                CYG_UNROLL
+                for (int k = 0; k < HELD; k++)
+                    if (first + k * THREADS < c.keys) s[first + k * THREADS] = a.sum == 0 ? 0 : exp(v[k] - a.top) * scale;
+            }
             if (t == 0) ((T*)c.top)[g.block] = a.sum == 0 ? (T)INFINITY : a.top + log(a.sum);
         }
     }
 };
 
 template <class T> struct WeighBack {
-    enum { THREADS = 128 };
+    enum { THREADS = 128, HELD = 16 / sizeof(T) };
     CygScores c;
     CYG_BODY void operator()(Grid g) const {
         T *s = (T*)c.scores + g.block * c.keys, *d = (T*)c.g + g.block * c.keys;
         const T top = ((const T*)c.top)[g.block], inner = ((const T*)c.inner)[g.block];
+        const int64_t last = last_of(c, g.block);
         CYG_EACH_THREAD(t) {
-            for (int64_t j = t; j < c.keys; j += THREADS) {
-                const T v = masked(c, g.block, j, s[j]), w = v == (T)-INFINITY ? 0 : exp(v - top);
-                s[j] = w;
-                d[j] = w * (d[j] - inner);
+            for (int64_t first = t; first < c.keys; first += THREADS * HELD) {
+                T v[HELD], slope[HELD];
+                masked<HELD>(c, g.block, last, first, THREADS, s, v);
+                CYG_UNROLL
+                for (int k = 0; k < HELD; k++) slope[k] = first + k * THREADS < c.keys ? d[first + k * THREADS] : 0;
+                CYG_UNROLL
+                for (int k = 0; k < HELD; k++) {
+                    if (first + k * THREADS >= c.keys) continue;
+                    const T w = v[k] == (T)-INFINITY ? 0 : exp(v[k] - top);
+                    s[first + k * THREADS] = w;
+                    d[first + k * THREADS] = w * (slope[k] - inner);
+                }
             }
         }
     }

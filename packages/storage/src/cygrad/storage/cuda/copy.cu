@@ -39,7 +39,7 @@ template <class S> struct AnyCast {
 // Tiles of SIDE x SIDE through shared memory: the source runs along dimension `far`, the result along dimension 0, and both
 // are read and written in whole lines.
 template <class T> struct Turn {
-    enum { THREADS = 256, SIDE = sizeof(T) < 4 ? 64 : 32, ROWS = THREADS / SIDE };
+    enum { THREADS = 256, SIDE = sizeof(T) < 4 ? 64 : 32, ROWS = THREADS / SIDE, EACH = SIDE / ROWS };
     char* y;
     const char* x;
     int64_t near_size, far_size, y_far, x_near;       // byte strides; those of y along 0 and of x along `far` are sizeof(T)
@@ -52,20 +52,24 @@ template <class T> struct Turn {
         const int64_t i0 = (g.block - place * across) * SIDE;
         const int64_t batch = place / down, j0 = (place - batch * down) * SIDE;
         rest.at((uint32_t)batch, o);
+        CYG_LOCAL_ARRAY(T, held, EACH);           // all loads come before their use: one at a time would wait for memory
         CYG_EACH_THREAD(t) {
-            const int64_t j = j0 + t % SIDE;
+            const int64_t j = j0 + t % SIDE, i = i0 + t / SIDE;
+            const char* from = x + o[1] + i * x_near + j * (int64_t)sizeof(T);
             CYG_UNROLL
-            for (int r = t / SIDE; r < SIDE; r += ROWS)
-                if (j < far_size && i0 + r < near_size)
-                    tile[r * (SIDE + 1) + t % SIDE] = *(const T*)(x + o[1] + (i0 + r) * x_near + j * (int64_t)sizeof(T));
+            for (int k = 0; k < EACH; k++)
+                if (j < far_size && i + k * ROWS < near_size) CYG_MY(held, t)[k] = *(const T*)(from + k * ROWS * x_near);
+            CYG_UNROLL
+            for (int k = 0; k < EACH; k++) tile[(t / SIDE + k * ROWS) * (SIDE + 1) + t % SIDE] = CYG_MY(held, t)[k];
         }
         CYG_SYNC();
         CYG_EACH_THREAD(t) {
-            const int64_t i = i0 + t % SIDE;
+            const int64_t i = i0 + t % SIDE, j = j0 + t / SIDE;
+            char* to = y + o[0] + j * y_far + i * (int64_t)sizeof(T);
             CYG_UNROLL
-            for (int r = t / SIDE; r < SIDE; r += ROWS)
-                if (i < near_size && j0 + r < far_size)
-                    *(T*)(y + o[0] + (j0 + r) * y_far + i * (int64_t)sizeof(T)) = tile[t % SIDE * (SIDE + 1) + r];
+            for (int k = 0; k < EACH; k++)
+                if (i < near_size && j + k * ROWS < far_size)
+                    *(T*)(to + k * ROWS * y_far) = tile[t % SIDE * (SIDE + 1) + t / SIDE + k * ROWS];
         }
     }
 };

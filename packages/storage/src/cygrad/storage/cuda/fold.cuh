@@ -27,7 +27,8 @@ struct FoldCut {                             // how a reduction is cut
     int64_t chunk, chunks;                   // elements of one block, and how many blocks share an output
 };
 
-enum { FOLD_THREADS = 256, FOLD_BLOCKS = 1024 };       // blocks that keep any card busy
+// Blocks and threads that keep any card busy, also when the last blocks run alone.
+enum { FOLD_THREADS = 256, FOLD_BLOCKS = 2048, FOLD_BUSY = 1 << 17 };
 
 template <class Op, class T> struct FoldKernel {
     enum { THREADS = FOLD_THREADS, V = 16 / sizeof(T) < 8 ? 16 / sizeof(T) : 8 };
@@ -46,8 +47,9 @@ template <class Op, class T> struct FoldKernel {
 
     CYG_IN int64_t output_of(Grid g, int t) const {
         const int in = cut.across ? t & ((1 << cut.log_outputs) - 1) : t / cut.lanes;
-        return (g.block / cut.chunks << cut.log_outputs) + in;
+        return ((cut.chunks == 1 ? g.block : g.block / cut.chunks) << cut.log_outputs) + in;
     }
+    CYG_IN int64_t chunk_of(Grid g) const { return cut.chunks == 1 ? 0 : g.block % cut.chunks; }
     CYG_IN int lane_of(int t) const { return cut.across ? t >> cut.log_outputs : t & (cut.lanes - 1); }
     CYG_IN void fold(Acc& a, const char* p, int64_t first, int64_t lane, int64_t end) const {
         const int64_t lanes = cut.lanes;
@@ -63,6 +65,8 @@ template <class Op, class T> struct FoldKernel {
         } else if (Op::LIGHT && reduced.ndim <= 1) {
             CYG_UNROLL_4
             for (int64_t i = first + lane; i < end; i += lanes) op.add(a, Stored<T>::load(*(const T*)(p + i * step)), i);
+        } else if (reduced.ndim <= 1) {
+            for (int64_t i = first + lane; i < end; i += lanes) op.add(a, Stored<T>::load(*(const T*)(p + i * step)), i);
         } else {
             for (int64_t i = first + lane; i < end; i += lanes) {
                 int64_t o[1];
@@ -73,7 +77,7 @@ template <class Op, class T> struct FoldKernel {
     }
     CYG_BODY void operator()(Grid g) const {
         CYG_SHARED(Acc, acc, THREADS);
-        const int64_t first = g.block % cut.chunks * cut.chunk, end = cyg_min(count, first + cut.chunk);
+        const int64_t first = chunk_of(g) * cut.chunk, end = cyg_min(count, first + cut.chunk);
         CYG_EACH_THREAD(t) {
             const int64_t output = output_of(g, t);
             Acc a = op.none();
@@ -93,7 +97,7 @@ template <class Op, class T> struct FoldKernel {
         CYG_EACH_THREAD(t) {
             const int64_t output = output_of(g, t);
             if (lane_of(t) == 0 && output < outputs) {
-                if (partial) partial[g.block % cut.chunks * outputs + output] = acc[t];
+                if (partial) partial[chunk_of(g) * outputs + output] = acc[t];
                 else {
                     int64_t o[2];
                     kept.find(output, o);
@@ -104,9 +108,9 @@ template <class Op, class T> struct FoldKernel {
     }
 };
 
-// The second pass: a warp's worth of lanes joins the chunks of an output, in order.
+// The second pass: lanes join the chunks of an output, in order.
 template <class Op> struct JoinKernel {
-    enum { THREADS = FOLD_THREADS, LANES = 32, OUTPUTS = THREADS / LANES };
+    enum { THREADS = FOLD_THREADS, LANES = 128, OUTPUTS = THREADS / LANES };
     typedef typename Op::Acc Acc;
     Op op;
     const Acc* partial;
@@ -151,9 +155,11 @@ static FoldCut cut_fold(const CygFold& p, int pack) {
     const int64_t near_reduced = p.reduced_ndim ? (p.reduced_x[0] < 0 ? -p.reduced_x[0] : p.reduced_x[0]) : INT64_MAX;
     c.across = p.outputs >= 8 && near_kept < near_reduced;
     const int most = log2_up(FOLD_THREADS);
-    const int64_t steps = cyg_max<int64_t>(1, p.count / (c.across ? 4 : pack));
-    int lanes = cyg_min(log2_up(steps), most);
-    if (c.across) lanes = cyg_min(lanes, p.outputs > 1 << 20 ? 0 : 3);
+    // Few lanes of some packs each, as long as all outputs together have threads enough.
+    const int full = cyg_min(log2_up(cyg_max<int64_t>(1, p.count / (c.across ? 4 : pack))), most);
+    int lanes = c.across ? cyg_min(full, p.outputs > 1 << 20 ? 0 : 3)
+        : cyg_min(log2_up(cyg_max<int64_t>(1, p.count / (4 * pack))), full);
+    while (!c.across && lanes < full && p.outputs << lanes < FOLD_BUSY) lanes++;
     c.lanes = 1 << lanes;
     c.log_outputs = most - lanes;
     const int64_t blocks = cyg_parts(p.outputs, (int64_t)1 << c.log_outputs);

@@ -1,19 +1,24 @@
 // Results of the input's shape that need whole lines along one dimension: softmax with its gradients, layer normalisation with
 // that of its input. A line is read once where the registers of its threads hold it, else a second time.
+//
+// An operation is a struct with
+//     enum { OPERANDS, PEAK, SIDES }    inputs; whether Acc is a LogSum, which takes elements itself; how many of w and b it reads
+//     V filler(V base) const            an element that `add` does not notice: lanes have some behind the end of a line
+//     void add(Acc&, x, d, w, base), join(Acc&, const Acc&), finish(Acc&, count), V out(const Acc&, x, d, w, b, base)
 #include "launch.cuh"
+#include "log_sum.cuh"
 
 namespace {
 
+enum { LINE_BUSY = 1 << 17 };                // threads that keep any card busy
+
 template <class V> struct Softmax {
-    enum { OPERANDS = 1 };
-    struct Acc { V top, sum; };
+    enum { OPERANDS = 1, PEAK = 1, SIDES = 0 };
+    typedef LogSum<V> Acc;
     bool logarithm;
-    CYG_IN Acc none() const { return Acc{(V)-INFINITY, 0}; }
-    CYG_IN void add(Acc& s, V x, V, V, V) const { join(s, Acc{x, 1}); }
-    CYG_IN void join(Acc& s, const Acc& o) const {
-        if (o.top > s.top || o.top != o.top) s.sum = o.sum + (s.sum == 0 ? 0 : s.sum * exp(s.top - o.top)), s.top = o.top;
-        else if (o.sum != 0) s.sum += o.top == s.top ? o.sum : o.sum * exp(o.top - s.top);
-    }
+    CYG_IN Acc none() const { return no_log_sum<V>(); }
+    CYG_IN V filler(V) const { return (V)-INFINITY; }
+    CYG_IN void join(Acc& s, const Acc& o) const { join_log_sums(s, o); }
     CYG_IN void finish(Acc& s, int64_t) const { s.sum = logarithm ? log(s.sum) : 1 / s.sum; }
     CYG_IN V out(const Acc& s, V x, V, V, V, V) const {
         return logarithm ? x - s.top - s.sum : exp(x - s.top) * s.sum;
@@ -22,10 +27,11 @@ template <class V> struct Softmax {
 
 // x is the gradient, d the result
 template <class V> struct SoftmaxBackward {
-    enum { OPERANDS = 2 };
+    enum { OPERANDS = 2, PEAK = 0, SIDES = 0 };
     typedef V Acc;
     bool logarithm;
     CYG_IN Acc none() const { return 0; }
+    CYG_IN V filler(V) const { return 0; }
     CYG_IN void add(Acc& s, V g, V y, V, V) const { s += logarithm ? g : g * y; }
     CYG_IN void join(Acc& s, const Acc& o) const { s += o; }
     CYG_IN void finish(Acc&, int64_t) const {}
@@ -34,10 +40,11 @@ template <class V> struct SoftmaxBackward {
 
 // Sums over x - base, where base is the first element of the line: nothing cancels.
 template <class V> struct LayerNorm {
-    enum { OPERANDS = 1 };
+    enum { OPERANDS = 1, PEAK = 0, SIDES = 2 };
     struct Acc { double sum, squares; V mean, scale; };
     double eps;
     CYG_IN Acc none() const { return Acc{0, 0, 0, 0}; }
+    CYG_IN V filler(V base) const { return base; }
     CYG_IN void add(Acc& s, V x, V, V, V base) const {
         const double v = (double)x - (double)base;
         s.sum += v, s.squares += v * v;
@@ -52,10 +59,11 @@ template <class V> struct LayerNorm {
 
 // d: the gradient of the result. With h = (x - mean) * scale: scale * (d w - mean(d w) - h * mean(d w h)).
 template <class V> struct LayerNormBackward {
-    enum { OPERANDS = 2 };
+    enum { OPERANDS = 2, PEAK = 0, SIDES = 1 };
     struct Acc { double sum, squares, plain, tilted; V mean, scale, first, second; };
     double eps;
     CYG_IN Acc none() const { return Acc{0, 0, 0, 0, 0, 0, 0, 0}; }
+    CYG_IN V filler(V base) const { return base; }
     CYG_IN void add(Acc& s, V x, V d, V w, V base) const {
         const double v = (double)x - (double)base, g = (double)d * (double)w;
         s.sum += v, s.squares += v * v, s.plain += g, s.tilted += g * v;
@@ -74,74 +82,102 @@ template <class V> struct LayerNormBackward {
     }
 };
 
-// KEPT elements of a line stay in the registers of a thread; 0: the line is read twice.
-template <class Op, class T, int KEPT> struct LineKernel {
-    enum { THREADS = 256, V = 16 / sizeof(T), HELD = KEPT ? KEPT : 1 };
+// A lane takes a line in groups of HELD elements; with ONCE there is one group, which stays in registers until the result is known.
+template <class Op, class T, int HELD, bool ONCE> struct LineKernel {
+    enum { THREADS = 256, V = 16 / sizeof(T), PACKS = HELD / V };
     typedef ValueOf<T> Value;
     typedef typename Op::Acc Acc;
+    typedef Pack<T, V> Vector;
     Op op;
     char* y;
     const char *x, *d, *w, *b;               // d, w, b: NULL where there is none; w and b run along the line
     int64_t lines, count, st[3];             // byte strides along a line of y, x, d
     int lanes, log_lines;
-    bool across, packed;                     // packed: lanes take V elements at a time, which lie together
+    bool across, packed, sided;              // packed: lanes take V elements at a time, which lie together; sided: those of w, b too
     WideOffsets<3> at;
 
     CYG_IN int64_t line_of(Grid g, int t) const {
         return (g.block << log_lines) + (across ? t & ((1 << log_lines) - 1) : t / lanes);
     }
     CYG_IN int lane_of(int t) const { return across ? t >> log_lines : t & (lanes - 1); }
-    CYG_IN int64_t element(int k, int lane) const {          // the k-th of a lane
-        return packed ? ((int64_t)(k / V) * lanes + lane) * V + k % V : (int64_t)k * lanes + lane;
-    }
+    CYG_IN int64_t group() const { return (int64_t)HELD * lanes; }
+    CYG_IN int64_t pack_at(int k, int lane) const { return ((int64_t)k * lanes + lane) * V; }
     CYG_IN Value read(const char* p, int64_t i, int64_t step) const { return Stored<T>::load(*(const T*)(p + i * step)); }
-    CYG_IN Value side(const char* p, int64_t i, Value otherwise) const { return p ? Stored<T>::load(((const T*)p)[i]) : otherwise; }
+    CYG_IN void unpack(const char* p, int64_t i, Value* to) const {
+        const Vector pack = *(const Vector*)(p + i * (int64_t)sizeof(T));
+        CYG_UNROLL
+        for (int j = 0; j < V; j++) to[j] = Stored<T>::load(pack.x[j]);
+    }
+    // V neighbours of w or b
+    CYG_IN void side(const char* p, int64_t i, Value otherwise, Value* to) const {
+        if (p && sided) return unpack(p, i, to);
+        CYG_UNROLL
+        for (int j = 0; j < V; j++) to[j] = p ? read(p, i + j, sizeof(T)) : otherwise;
+    }
 
-    // Two loops, so that each has steps that the compiler knows: xs and ds are registers then.
-    CYG_IN void load(Value* xs, Value* ds, const char* px, const char* pd, int lane) const {
-        if (HELD % V == 0 && packed) {
+    // Two loops, so that each has steps that the compiler knows: xs and ds are registers then, and all loads come before their use.
+    CYG_IN void load(Value* xs, Value* ds, const char* px, const char* pd, int64_t first, int lane, Value base) const {
+        if (packed) {
             CYG_UNROLL
-            for (int k = 0; k < HELD; k += V) {
-                const int64_t i = element(k, lane);
-                if (i >= count) continue;
-                const Pack<T, V> a = *(const Pack<T, V>*)(px + i * (int64_t)sizeof(T));
-                const Pack<T, V> c = Op::OPERANDS > 1 ? *(const Pack<T, V>*)(pd + i * (int64_t)sizeof(T)) : a;
+            for (int k = 0; k < PACKS; k++) {
+                const int64_t i = first + pack_at(k, lane);
                 CYG_UNROLL
-                for (int j = 0; j < V && k + j < HELD; j++) {
-                    xs[k + j] = Stored<T>::load(a.x[j]);
-                    if (Op::OPERANDS > 1) ds[k + j] = Stored<T>::load(c.x[j]);
-                }
+                for (int j = 0; j < V; j++) xs[k * V + j] = op.filler(base), ds[k * V + j] = 0;
+                if (i < count) unpack(px, i, xs + k * V);
+                if (Op::OPERANDS > 1 && i < count) unpack(pd, i, ds + k * V);
             }
             return;
         }
         CYG_UNROLL
         for (int k = 0; k < HELD; k++) {
-            const int64_t i = (int64_t)k * lanes + lane;
+            const int64_t i = first + (int64_t)k * lanes + lane;
+            xs[k] = i < count ? read(px, i, st[1]) : op.filler(base);
+            ds[k] = Op::OPERANDS > 1 && i < count ? read(pd, i, st[2]) : 0;
+        }
+    }
+    CYG_IN void add(Acc& s, const Value* xs, const Value* ds, int64_t first, int lane, Value base) const {
+        if constexpr (Op::PEAK) {
+            add_log_sum<HELD>(s, xs);
+        } else if (packed) {
+            CYG_UNROLL
+            for (int k = 0; k < PACKS; k++) {
+                const int64_t i = first + pack_at(k, lane);
+                Value ws[V] = {};
+                if (Op::SIDES == 1 && i < count) side(w, i, 1, ws);
+                CYG_UNROLL
+                for (int j = 0; j < V; j++) op.add(s, xs[k * V + j], ds[k * V + j], ws[j], base);
+            }
+        } else {
+            CYG_UNROLL
+            for (int k = 0; k < HELD; k++) {
+                const int64_t i = first + (int64_t)k * lanes + lane;
+                op.add(s, xs[k], ds[k], Op::SIDES == 1 && i < count ? w ? read(w, i, sizeof(T)) : 1 : 0, base);
+            }
+        }
+    }
+    CYG_IN void store(char* py, const Acc& s, const Value* xs, const Value* ds, int64_t first, int lane, Value base) const {
+        if (packed) {
+            CYG_UNROLL
+            for (int k = 0; k < PACKS; k++) {
+                const int64_t i = first + pack_at(k, lane);
+                if (i >= count) continue;
+                Value ws[V] = {}, bs[V] = {};
+                Vector pack;
+                if (Op::SIDES > 0) side(w, i, 1, ws);
+                if (Op::SIDES > 1) side(b, i, 0, bs);
+                CYG_UNROLL
+                for (int j = 0; j < V; j++)
+                    pack.x[j] = Stored<T>::store(op.out(s, xs[k * V + j], ds[k * V + j], ws[j], bs[j], base));
+                *(Vector*)(py + i * (int64_t)sizeof(T)) = pack;
+            }
+            return;
+        }
+        CYG_UNROLL
+        for (int k = 0; k < HELD; k++) {
+            const int64_t i = first + (int64_t)k * lanes + lane;
             if (i >= count) continue;
-            xs[k] = read(px, i, st[1]);
-            if (Op::OPERANDS > 1) ds[k] = read(pd, i, st[2]);
-        }
-    }
-    CYG_IN T result(const Acc& s, const Value* xs, const Value* ds, Value base, int k, int64_t i) const {
-        return Stored<T>::store(op.out(s, xs[k], Op::OPERANDS > 1 ? ds[k] : 0, side(w, i, 1), side(b, i, 0), base));
-    }
-    CYG_IN void store(char* py, const Acc& s, const Value* xs, const Value* ds, Value base, int lane) const {
-        if (HELD % V == 0 && packed) {
-            CYG_UNROLL
-            for (int k = 0; k < HELD; k += V) {
-                const int64_t i = element(k, lane);
-                Pack<T, V> pack;
-                if (i >= count) continue;
-                CYG_UNROLL
-                for (int j = 0; j < V && k + j < HELD; j++) pack.x[j] = result(s, xs, ds, base, k + j, i + j);
-                *(Pack<T, V>*)(py + i * (int64_t)sizeof(T)) = pack;
-            }
-            return;
-        }
-        CYG_UNROLL
-        for (int k = 0; k < HELD; k++) {
-            const int64_t i = (int64_t)k * lanes + lane;
-            if (i < count) *(T*)(py + i * st[0]) = result(s, xs, ds, base, k, i);
+            const Value wi = Op::SIDES > 0 && w ? read(w, i, sizeof(T)) : 1, bi = Op::SIDES > 1 && b ? read(b, i, sizeof(T)) : 0;
+            *(T*)(py + i * st[0]) = Stored<T>::store(op.out(s, xs[k], ds[k], wi, bi, base));
         }
     }
 
@@ -157,18 +193,9 @@ template <class Op, class T, int KEPT> struct LineKernel {
                 at.at(line, o);
                 const char *px = x + o[1], *pd = d + o[2];
                 const Value base = read(px, 0, st[1]);
-                if (KEPT) {
-                    load(CYG_MY(xs, t), CYG_MY(ds, t), px, pd, lane_of(t));
-                    CYG_UNROLL
-                    for (int k = 0; k < HELD; k++) {
-                        const int64_t i = element(k, lane_of(t));
-                        if (i < count)
-                            op.add(s, CYG_MY(xs, t)[k], Op::OPERANDS > 1 ? CYG_MY(ds, t)[k] : 0, side(w, i, 1), base);
-                    }
-                } else {
-                    CYG_UNROLL_4
-                    for (int64_t i = lane_of(t); i < count; i += lanes)
-                        op.add(s, read(px, i, st[1]), Op::OPERANDS > 1 ? read(pd, i, st[2]) : 0, side(w, i, 1), base);
+                for (int64_t first = 0; first < (ONCE ? 1 : count); first += group()) {
+                    load(CYG_MY(xs, t), CYG_MY(ds, t), px, pd, first, lane_of(t), base);
+                    add(s, CYG_MY(xs, t), CYG_MY(ds, t), first, lane_of(t), base);
                 }
             }
             acc[t] = s;
@@ -189,11 +216,10 @@ template <class Op, class T, int KEPT> struct LineKernel {
                 const Acc s = acc[t - lane_of(t) * next];
                 const char *px = x + o[1], *pd = d + o[2];
                 const Value base = read(px, 0, st[1]);
-                if (KEPT) store(y + o[0], s, CYG_MY(xs, t), CYG_MY(ds, t), base, lane_of(t));
-                else
-                    for (int64_t i = lane_of(t); i < count; i += lanes)
-                        *(T*)(y + o[0] + i * st[0]) = Stored<T>::store(op.out(s, read(px, i, st[1]),
-                            Op::OPERANDS > 1 ? read(pd, i, st[2]) : 0, side(w, i, 1), side(b, i, 0), base));
+                for (int64_t first = 0; first < (ONCE ? 1 : count); first += group()) {
+                    if (!ONCE) load(CYG_MY(xs, t), CYG_MY(ds, t), px, pd, first, lane_of(t), base);
+                    store(y + o[0], s, CYG_MY(xs, t), CYG_MY(ds, t), first, lane_of(t), base);
+                }
             }
         }
     }
@@ -205,13 +231,14 @@ int log2_up(int64_t n) {
     return k;
 }
 
-template <class Op, class T, int KEPT> int launch_lines(const Op& op, const CygLines& l, int lanes, bool across, bool packed,
-                                                        void* stream) {
-    typedef LineKernel<Op, T, KEPT> K;
+template <class Op, class T, int HELD, bool ONCE> int launch_lines(const Op& op, const CygLines& l, int lanes, bool across,
+                                                                   bool packed, void* stream) {
+    typedef LineKernel<Op, T, HELD, ONCE> K;
     static_assert(sizeof(K) < 4000, "arguments of a kernel");
     K k;
     k.op = op, k.y = l.y, k.x = l.x, k.d = l.d ? l.d : l.x, k.w = l.w, k.b = l.b;
     k.lines = l.lines, k.count = l.count, k.across = across, k.packed = packed;
+    k.sided = (uintptr_t)l.w % 16 == 0 && (uintptr_t)l.b % 16 == 0;
     k.lanes = 1 << lanes, k.log_lines = log2_up(K::THREADS) - lanes;
     for (int i = 0; i < 3; i++) k.st[i] = l.st[i];
     k.at.clear();
@@ -219,8 +246,9 @@ template <class Op, class T, int KEPT> int launch_lines(const Op& op, const CygL
     return cyg_launch(k, cyg_parts(l.lines, (int64_t)1 << k.log_lines), stream);
 }
 
+// The first element of a line is read again for its result, so a result over its own input has to be known before it is written.
 template <class Op, class T> int run_lines(const Op& op, const CygLines& l, void* stream) {
-    enum { V = 16 / sizeof(T), FEW = V, MANY = 16 > V ? 16 : V };
+    enum { V = 16 / sizeof(T), WIDE = sizeof(ValueOf<T>) > 4, HELD = WIDE ? 8 : 16 };     // what registers hold
     const bool across = l.ndim > 0 && l.lines >= 32 && l.step[0][1] == (int64_t)sizeof(T) && l.st[1] != (int64_t)sizeof(T);
     bool packed = !across && l.count % V == 0 && (uintptr_t)l.x % 16 == 0 && (uintptr_t)l.y % 16 == 0;
     for (int i = 0; i < 2 + (l.d != nullptr); i++) {
@@ -228,11 +256,15 @@ template <class Op, class T> int run_lines(const Op& op, const CygLines& l, void
         for (int d = 0; d < l.ndim; d++) packed = packed && l.step[d][i] % 16 == 0;
     }
     packed = packed && (!l.d || (uintptr_t)l.d % 16 == 0);
-    const int lanes = across ? cyg_min(log2_up(cyg_parts(l.count, 16)), 3) : cyg_min(log2_up(cyg_parts(l.count, V)), 8);
-    const int64_t each = cyg_parts(l.count, (int64_t)1 << lanes);
-    if (each <= FEW) return launch_lines<Op, T, FEW>(op, l, lanes, across, packed, stream);
-    if (each <= MANY) return launch_lines<Op, T, MANY>(op, l, lanes, across, packed, stream);
-    return launch_lines<Op, T, 0>(op, l, lanes, across, false, stream);
+    // Few lanes of many elements for a line, as long as all lines together have threads enough.
+    const int most = cyg_min(log2_up(cyg_parts(l.count, V)), across ? 3 : 8);
+    int lanes = cyg_min(log2_up(cyg_parts(l.count, HELD)), most);
+    while (lanes < most && !across && l.lines << lanes < LINE_BUSY) lanes++;
+    const int64_t each = packed ? cyg_parts(l.count / V, (int64_t)1 << lanes) * V : cyg_parts(l.count, (int64_t)1 << lanes);
+    if (each <= HELD) return launch_lines<Op, T, HELD, true>(op, l, lanes, across, packed, stream);
+    if constexpr (!WIDE)
+        if (each <= 2 * HELD) return launch_lines<Op, T, 2 * HELD, true>(op, l, lanes, across, packed, stream);
+    return launch_lines<Op, T, WIDE ? 4 : HELD, false>(op, l, lanes, across, packed, stream);
 }
 
 template <class T> int run(int what, const CygLines& l, void* stream) {

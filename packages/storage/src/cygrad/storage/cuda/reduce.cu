@@ -1,5 +1,6 @@
 // Sums, products, extrema, truth, moments, norms.
 #include "fold.cuh"
+#include "log_sum.cuh"
 
 namespace {
 
@@ -53,7 +54,7 @@ template <class V> CYG_FN bool is_nan(V x) { return x != x; }
 
 // The better of two by size, NaN before numbers and earlier before later; GREAT: the largest is looked for.
 template <class T, bool GREAT> struct Extreme {
-    enum { LIGHT = 0 };
+    enum { LIGHT = 1 };
     typedef ValueOf<T> V;
     struct Acc { V value; int64_t place; };
     CYG_IN Acc none() const { return Acc{0, -1}; }
@@ -90,7 +91,7 @@ template <class V> CYG_FN bool truth(V x) { return x != 0; }
 template <class P> CYG_FN bool truth(complex_t<P> x) { return x.re != 0 || x.im != 0; }
 
 template <class T, bool ALL> struct Truth {
-    enum { LIGHT = 0 };
+    enum { LIGHT = 1 };
     typedef int Acc;
     CYG_IN Acc none() const { return ALL; }
     CYG_IN void add(Acc& a, ValueOf<T> x, int64_t) const { a = ALL ? a & truth(x) : a | truth(x); }
@@ -102,7 +103,7 @@ template <class T, bool ALL> struct Truth {
 
 // Sums of what the first element leaves, and of its squares; joined as Chan, Golub and LeVeque (1979) do.
 template <class T> struct Variance {
-    enum { LIGHT = 0 };
+    enum { LIGHT = 1 };
     struct Acc { double n, base, sum, squares; };
     bool root;
     CYG_IN Acc none() const { return Acc{0, 0, 0, 0}; }
@@ -128,7 +129,7 @@ template <class T> struct Variance {
 
 // Three sums of squares, of numbers scaled so that none overflows or vanishes (Blue, 1978).
 template <class T> struct Euclid {
-    enum { LIGHT = 0 };
+    enum { LIGHT = 1 };
     struct Acc { double big, middle, small; };
     CYG_IN Acc none() const { return Acc{0, 0, 0}; }
     CYG_IN void add(Acc& a, ValueOf<T> value, int64_t) const {
@@ -164,17 +165,10 @@ template <class T> struct Powers {
 template <class T> struct LogSumExp {
     enum { LIGHT = 0 };
     typedef ValueOf<T> V;
-    struct Acc { V top, sum; };
-    CYG_IN Acc none() const { return Acc{(V)-INFINITY, 0}; }
+    typedef LogSum<V> Acc;
+    CYG_IN Acc none() const { return no_log_sum<V>(); }
     CYG_IN void add(Acc& a, V x, int64_t) const { join(a, Acc{x, 1}); }
-    CYG_IN void join(Acc& a, const Acc& b) const {
-        if (b.top > a.top || is_nan(b.top)) {
-            a.sum = b.sum + (a.sum == 0 ? 0 : a.sum * exp(a.top - b.top));
-            a.top = b.top;
-        } else if (b.sum != 0) {
-            a.sum += b.top == a.top ? b.sum : b.sum * exp(b.top - a.top);
-        }
-    }
+    CYG_IN void join(Acc& a, const Acc& b) const { join_log_sums(a, b); }
     CYG_IN void put(const Acc& a, int64_t, const FoldOut& out, int64_t place) const {
         const V y = a.top - a.top == 0 ? a.top + log(a.sum) : a.top;
         store_as(out.code, out.y + place * c_size(out.code), y);

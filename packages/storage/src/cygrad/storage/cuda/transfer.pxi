@@ -45,8 +45,8 @@ cdef int move_block(Meta* to, Meta* source, int direction) except -1:
     cdef bint wait
     if direction != CYG_ON_DEVICES and ops.copies_go_on():
         pinned = pinned_around(source.data if direction == CYG_TO_DEVICE else to.data)
-    wait = pinned is None and (direction != CYG_TO_DEVICE or cyg_rt_is_pinned(source.data))
     enter(device, &stream)
+    wait = pinned is None and (direction != CYG_TO_DEVICE or cyg_rt_is_pinned(source.data))
     with nogil:
         code = cyg_rt_copy(to.data, source.data, nbytes, direction, device - 1, source_device - 1, stream)
         if code == 0 and wait:
