@@ -32,7 +32,7 @@ class Iter(ctypes.Structure):
 
 @cache
 def library():
-    """The shared object, compiled once for a run of tests, from the objects that a build with CYGRAD_CUDA=host has too."""
+    """The shared object, linked once for a run of tests from the objects that a build with CYGRAD_CUDA=host has too."""
     folder = STORAGE.parents[2] / "build/cuda_host"
     folder.mkdir(parents=True, exist_ok=True)
     opgen.write_cuda(folder)

@@ -287,3 +287,17 @@ def test_storages():
     assert s.to("cuda:1").tolist() == [1, 1] and "device=cuda:0" in repr(s)
     x = cygrad.empty(0, dtype=cygrad.uint8, device="cuda").set_(s)
     assert x.tolist() == [1, 1] and x.resize_(4).shape == (4,) and x[:2].tolist() == [1, 1]
+
+
+def test_products_may_be_rounded_before_they_are_added_up_where_it_is_allowed():
+    assert cygrad.backends.cuda.matmul.allow_tf32 is False and cygrad.get_float32_matmul_precision() == "highest"
+    try:
+        cygrad.set_float32_matmul_precision("medium")
+        assert cygrad.backends.cuda.matmul.allow_tf32 is True and cygrad.get_float32_matmul_precision() == "medium"
+        cygrad.set_float32_matmul_precision("highest")
+        cygrad.backends.cuda.matmul.allow_tf32 = True
+        assert cygrad.get_float32_matmul_precision() == "high"
+        a = cygrad.eye(3, device="cuda") @ cygrad.ones(3, 2, device="cuda")
+    finally:
+        cygrad.set_float32_matmul_precision("highest")
+    assert cygrad.backends.cuda.matmul.allow_tf32 is False and a.tolist() == [[1, 1]] * 3

@@ -85,3 +85,17 @@ def test_a_tensor_taken_as_one_stays_where_it_is():
     with cygrad.device("cuda:0"):
         assert cygrad.as_tensor(whole()).device == cygrad.device("cuda:0")
         assert cygrad.as_tensor(far, dtype=cygrad.int64).device == cygrad.device("cuda:0")
+
+
+def test_one_index_a_line_reaches_no_place_twice():
+    index = cygrad.tensor([[3], [0], [3], [5]])
+    near, far = whole(), whole().cuda()
+    for x in (near, far):
+        i = index.to(x.device)
+        x.scatter_add_(1, i, cygrad.full((4, 1), 100.0, device=x.device)).scatter_(1, i.flip(0), -1.0)
+        x.scatter_reduce_(1, i, cygrad.full((4, 1), 3.0, device=x.device), "prod", include_self=False)
+    assert far.tolist() == near.tolist()
+    scores = [cygrad.zeros(4, 6, device=d).requires_grad_() for d in ("cpu", "cuda")]
+    for s in scores:
+        cygrad.nn.functional.cross_entropy(s, cygrad.tensor([5, 0, -100, 2], device=s.device)).backward()
+    cygrad.testing.assert_close(scores[1].grad.cpu(), scores[0].grad)

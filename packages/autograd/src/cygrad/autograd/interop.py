@@ -204,7 +204,7 @@ def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None
     if t.is_cuda and stream != -1:
         _hand_over(t.device, 0 if stream in (None, 1) else stream)
     return dlpack_from_storage(t.untyped_storage(), t.dtype, tuple(t.shape), t.stride(), t.storage_offset(),
-                               max_version is not None and max_version[0] >= 1, bool(copy))
+                               max_version is not None and max_version[0] >= 1, bool(copy), stream not in (None, 1, -1))
 
 
 def __dlpack_device__(self):

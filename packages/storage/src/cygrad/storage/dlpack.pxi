@@ -1,5 +1,6 @@
 # dlpack: arrays exchanged with other libraries through the structs of the DLPack standard, version 1 (0 on request).
-# Invariant: a struct that is given away holds a reference to its Storage; one that is taken goes back by its DLLease.
+# Invariants: a struct that is given away holds a reference to its Storage, or to its DLLoan; one that is taken goes back by its
+# DLLease. Memory of a device is not given back before the work of streams that its owner does not know of is done.
 from cpython.pycapsule cimport (
     PyCapsule_CheckExact, PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New, PyCapsule_SetName)
 from cpython.ref cimport Py_INCREF
@@ -32,12 +33,12 @@ cdef extern from *:
     } CygDLVersioned;
 
     /* Consumers may call these from any thread, without the GIL, and even after Python has ended. */
-    static void cyg_dl_release(void *storage)
+    static void cyg_dl_release(void *owner)
     {
         PyGILState_STATE held;
         if (!Py_IsInitialized()) return;
         held = PyGILState_Ensure();
-        Py_DECREF((PyObject *)storage);
+        Py_DECREF((PyObject *)owner);
         PyGILState_Release(held);
     }
     static void cyg_dl_delete(CygDLManaged *p) { cyg_dl_release(p->context); free(p); }
@@ -111,7 +112,26 @@ cdef dict DL_KINDS = {d.code: dl_kind(d) for d in dtypes.values()}
 cdef dict DL_CODES = {kind: code for code, kind in DL_KINDS.items()}
 
 
+cdef int wait_for(int device, object streams) except -1:
+    """Wait for streams of a device, by address; None: for all of its work."""
+    from cygrad.storage import cuda
+    if streams is None:
+        cuda.extension().synchronize(device - 1)
+    else:
+        cuda.extension().wait_for(device - 1, streams)
+    return 0
+
+
 # ---- out
+
+cdef class DLLoan:
+    # A storage in the hands of a stream that the consumer named. When it lets go the stream may be at work still, or be gone, so
+    # that nothing but the whole device can be waited for.
+    cdef Storage storage
+
+    def __dealloc__(self):
+        wait_for(self.storage.device, None)
+
 
 cdef void fill_dl(CygDLTensor* t, const Meta* m, int64_t* dims) noexcept:
     cdef int d
@@ -125,8 +145,10 @@ cdef void fill_dl(CygDLTensor* t, const Meta* m, int64_t* dims) noexcept:
     t.byte_offset = 0
 
 
-cdef object dlpack_capsule(const Meta* m, Storage s, bint versioned, bint copied):
-    """m's elements, which lie in s, for another library."""
+cdef object dlpack_capsule(const Meta* m, Storage s, bint versioned, bint copied, bint lent):
+    """m's elements, which lie in s, for another library; `lent`: to a stream of its own."""
+    cdef DLLoan loan
+    cdef object owner = s
     cdef CygDLManaged* old
     cdef CygDLVersioned* new
     cdef CygDLType kind
@@ -136,6 +158,10 @@ cdef object dlpack_capsule(const Meta* m, Storage s, bint versioned, bint copied
     if not versioned and s.readonly:
         raise BufferError("the tensor's memory is read-only, which DLPack can say from version 1.0 on only: pass "
                           "max_version=(1, 0)")
+    if lent:
+        loan = DLLoan.__new__(DLLoan)
+        loan.storage = s
+        owner = loan
     if versioned:
         new = <CygDLVersioned*>malloc(sizeof(CygDLVersioned) + dims)
         if new == NULL:
@@ -144,20 +170,20 @@ cdef object dlpack_capsule(const Meta* m, Storage s, bint versioned, bint copied
         new.flags = (DL_READ_ONLY if s.readonly else 0) | (DL_IS_COPIED if copied else 0)
         fill_dl(&new.t, m, <int64_t*>(new + 1))
         new.t.dtype = kind
-        new.context, new.deleter = <void*>s, cyg_dl_delete_versioned
-        Py_INCREF(s)
+        new.context, new.deleter = <void*>owner, cyg_dl_delete_versioned
+        Py_INCREF(owner)
         return PyCapsule_New(new, "dltensor_versioned", <void (*)(object) noexcept>cyg_dl_drop)
     old = <CygDLManaged*>malloc(sizeof(CygDLManaged) + dims)
     if old == NULL:
         raise MemoryError()
     fill_dl(&old.t, m, <int64_t*>(old + 1))
     old.t.dtype = kind
-    old.context, old.deleter = <void*>s, cyg_dl_delete
-    Py_INCREF(s)
+    old.context, old.deleter = <void*>owner, cyg_dl_delete
+    Py_INCREF(owner)
     return PyCapsule_New(old, "dltensor", <void (*)(object) noexcept>cyg_dl_drop)
 
 
-def dlpack_from_storage(Storage storage not None, dtype, sizes, strides, int64_t offset, versioned, copied):
+def dlpack_from_storage(Storage storage not None, dtype, sizes, strides, int64_t offset, versioned, copied, lent=False):
     """A DLPack capsule over a storage's memory, which it keeps alive.
 
     Parameters
@@ -172,6 +198,8 @@ def dlpack_from_storage(Storage storage not None, dtype, sizes, strides, int64_t
         Whether the consumer reads structs of version 1.0.
     copied : bool
         Whether the memory was copied for this export.
+    lent : bool
+        Whether memory of a device goes to a stream that is not the default one.
 
     Raises
     ------
@@ -194,7 +222,7 @@ def dlpack_from_storage(Storage storage not None, dtype, sizes, strides, int64_t
     x.device = storage.device
     view_as_strided(&m, &x, storage, nd, n, st, offset)
     try:
-        return dlpack_capsule(&m, storage, versioned, copied)
+        return dlpack_capsule(&m, storage, versioned, copied, lent)
     finally:
         meta_clear(&m)
 
@@ -205,8 +233,16 @@ cdef class DLLease:
     # owned by the Storage that views the memory; gives the producer's struct back
     cdef CygDLManaged* old
     cdef CygDLVersioned* new
+    cdef int device            # of a Meta
+    cdef set streams           # addresses of those that use it
+
+    def note(self, size_t stream):
+        """Another stream uses the memory."""
+        self.streams.add(stream)
 
     def __dealloc__(self):
+        if self.device and (self.old != NULL or self.new != NULL):
+            wait_for(self.device, self.streams)
         if self.old != NULL and self.old.deleter != NULL:
             self.old.deleter(self.old)
         if self.new != NULL and self.new.deleter != NULL:
@@ -309,6 +345,10 @@ cdef Storage storage_of_capsule(Meta* y, object capsule):
     else:
         raise RuntimeError("from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed only "
                            "once, so you might have already constructed a tensor from it once.")
+    if s.device:
+        from cygrad.storage import cuda
+        owner.streams = {cuda.extension().stream_address(s.device - 1)}
+        owner.device = s.device
     return s
 
 

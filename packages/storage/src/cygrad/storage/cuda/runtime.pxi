@@ -221,6 +221,8 @@ def record_stream(Storage s not None, Stream stream not None):
         raise RuntimeError("record_stream(): the tensor is on the CPU")
     if stream.device_index != s.device - 1:
         raise RuntimeError(f"record_stream(): the tensor is on cuda:{s.device - 1}, the stream is one of cuda:{stream.device_index}")
+    if s.owner is not None:                # memory of another library
+        s.owner.note(stream.cuda_stream)
     check(cyg_rt_used_on(s.device - 1, s.ptr, stream.handle), "record_stream()")
 
 
@@ -302,6 +304,18 @@ cdef class Stream:
 def stream_address(int device):
     """Of the stream to which this thread's work on a device goes."""
     return <size_t>cyg_rt_stream_chosen(device)
+
+
+def wait_for(int device, addresses):
+    """Wait for streams, by address, and for the one to which this thread's work goes. In a forked child there is none of it."""
+    cdef int code
+    cdef size_t address
+    if in_child:
+        return
+    for address in {*addresses, stream_address(device)}:
+        with nogil:
+            code = cyg_rt_stream_synchronize(device, <void*>address)
+        check(code, "waiting for a stream")
 
 
 def choose_stream(Stream stream not None):

@@ -1,0 +1,73 @@
+"""Memory that libraries share is used again only when the streams of both are done with it."""
+
+import pytest
+
+import cygrad
+
+pytestmark = pytest.mark.usefixtures("two_devices")
+N = 1 << 16
+
+
+def ones():
+    x = cygrad.ones(N, device="cuda")
+    cygrad.cuda.synchronize()
+    return x
+
+
+def overwrite():
+    """Another tensor in the memory that was given back last, if it was given back."""
+    x = cygrad.full((N,), 7.0, device="cuda")
+    cygrad.cuda.default_stream().synchronize()
+    return x
+
+
+def test_a_consumer_on_a_stream_of_its_own():
+    x, s = ones(), cygrad.cuda.Stream()
+    taken = cygrad.from_dlpack(x.__dlpack__(stream=s.cuda_stream))
+    del x
+    with cygrad.cuda.stream(s):
+        y = taken * 2
+    del taken
+    kept = overwrite()
+    s.synchronize()
+    assert y.tolist() == [2] * N and kept[0].item() == 7
+
+
+def test_a_producer_whose_memory_was_used_on_a_stream():
+    x, s = ones(), cygrad.cuda.Stream()
+    with cygrad.cuda.stream(s):
+        taken = cygrad.from_dlpack(x)
+        del x
+        y = taken * 2
+        del taken
+    kept = overwrite()
+    s.synchronize()
+    assert y.tolist() == [2] * N and kept[0].item() == 7
+
+
+def test_record_stream_counts_for_memory_of_others():
+    x, s = ones(), cygrad.cuda.Stream()
+    taken = cygrad.from_dlpack(x.__dlpack__(stream=1))
+    del x
+    with cygrad.cuda.stream(s):
+        y = taken * 2
+    taken.record_stream(s)
+    del taken
+    kept = overwrite()
+    s.synchronize()
+    assert y.tolist() == [2] * N and kept[0].item() == 7
+
+
+def test_a_copy_is_made_before_the_memory_goes_back():
+    x, s = ones(), cygrad.cuda.Stream()
+    with cygrad.cuda.stream(s):
+        y = cygrad.from_dlpack(x, copy=True)
+        del x
+    kept = overwrite()
+    s.synchronize()
+    assert y.tolist() == [1] * N and kept[0].item() == 7
+
+
+def test_what_is_empty_has_no_address():
+    x = cygrad.from_dlpack(cygrad.empty(0, 3, device="cuda"))
+    assert x.shape == (0, 3) and x.is_cuda and x.data_ptr() == 0
