@@ -1,4 +1,4 @@
-// The one driver of elementwise kernels over core's Iter: dense operands and single numbers in vectors of 16 bytes, other
+// The one driver of elementwise kernels over core's Iter: what is dense along the innermost dimension in vectors of 16 bytes, other
 // strides element by element. Where an iteration has 2**31 elements or too many dimensions, its outermost dimension is cut
 // here, so that kernels divide 32-bit indices only; offsets have 64 bits.
 #ifndef CYGRAD_LAUNCH_CUH
@@ -133,12 +133,6 @@ template <class T, int V> struct alignas(sizeof(T) * V) Pack {
     T x[V];
 };
 
-// What a thread reads of one operand: U packs of V elements.
-template <class T, int V, int U> struct Lane {
-    Pack<T, V> pack[U];
-    CYG_IN ValueOf<T> get(int u, int j) const { return Stored<T>::load(pack[u].x[j]); }
-};
-
 constexpr int biggest(int size) { return size; }
 template <class... Rest> constexpr int biggest(int first, Rest... rest) {
     return first > biggest((int)rest...) ? first : biggest((int)rest...);
@@ -148,44 +142,43 @@ template <int... K> struct Places {};
 template <int N, int... K> struct MakePlaces : MakePlaces<N - 1, N - 1, K...> {};
 template <int... K> struct MakePlaces<0, K...> { typedef Places<K...> type; };
 
-// Dense operands and single numbers. A thread takes U packs, THREADS apart; the elements after the last whole pack have
-// threads of their own.
+// Operands that are dense along the innermost dimension, or do not move along it: a thread takes one pack. Of a single dimension the
+// elements after the last whole pack have threads of their own.
 template <class F, class R, class... X> struct VectorKernel {
-    enum { THREADS = 256, N = sizeof...(X) + 1, V = 16 / biggest((int)sizeof(R), (int)sizeof(X)...), U = 1 };
+    enum { THREADS = 256, N = sizeof...(X) + 1, V = 16 / biggest((int)sizeof(R), (int)sizeof(X)...) };
     F f;
     Operands<N> on;
     uint32_t dense;                          // bit k: operand k moves on with the result
     int64_t count;
+    Offsets<N> offsets;                      // where there is more than one dimension
 
-    template <class T, int K> CYG_IN Lane<T, V, U> fetch(int64_t first, int64_t packs) const {
-        Lane<T, V, U> lane;
-        const char* p = on.at(K + 1);
-        if (dense >> (K + 1) & 1) {
-            CYG_UNROLL
-            for (int u = 0; u < U; u++)
-                if (first + u * THREADS < packs) lane.pack[u] = ((const Pack<T, V>*)p)[first + u * THREADS];
-        } else {
-            const T one = *(const T*)p;
-            CYG_UNROLL
-            for (int u = 0; u < U; u++)
-                CYG_UNROLL
-                for (int j = 0; j < V; j++) lane.pack[u].x[j] = one;
-        }
-        return lane;
-    }
-    CYG_IN void compute(int64_t first, int64_t packs, const Lane<X, V, U>&... x) const {
+    template <class T, int K> CYG_IN Pack<T, V> fetch(const int64_t* o) const {
+        Pack<T, V> pack;
+        const char* p = on.at(K + 1) + o[K + 1];
+        if (dense >> (K + 1) & 1) return *(const Pack<T, V>*)p;
+        const T one = *(const T*)p;
         CYG_UNROLL
-        for (int u = 0; u < U; u++) {
-            if (first + u * THREADS >= packs) return;
-            Pack<R, V> y;
-            CYG_UNROLL
-            for (int j = 0; j < V; j++) y.x[j] = Stored<R>::store(f(x.get(u, j)...));
-            ((Pack<R, V>*)on.p[0])[first + u * THREADS] = y;
-        }
+        for (int j = 0; j < V; j++) pack.x[j] = one;
+        return pack;
+    }
+    CYG_IN void compute(const int64_t* o, const Pack<X, V>&... x) const {
+        Pack<R, V> y;
+        CYG_UNROLL
+        for (int j = 0; j < V; j++) y.x[j] = Stored<R>::store(f(Stored<X>::load(x.x[j])...));
+        *(Pack<R, V>*)(on.p[0] + o[0]) = y;
     }
     template <int... K> CYG_IN void run(int64_t block, int t, Places<K...>) const {
-        const int64_t packs = count / V, first = block * (THREADS * U) + t;
-        if (first < packs) compute(first, packs, fetch<X, K>(first, packs)...);
+        const int64_t packs = count / V, pack = block * THREADS + t;
+        const int sizes[N] = {(int)sizeof(R), (int)sizeof(X)...};
+        if (pack < packs) {
+            int64_t o[N];
+            if (offsets.ndim > 1) offsets.at((uint32_t)(pack * V), o);
+            else {
+                CYG_UNROLL
+                for (int k = 0; k < N; k++) o[k] = dense >> k & 1 ? pack * (V * sizes[k]) : 0;
+            }
+            compute(o, fetch<X, K>(o)...);
+        }
         if (block == 0 && t < count - packs * V) {
             const int64_t i = packs * V + t;
             ((R*)on.p[0])[i] = Stored<R>::store(
@@ -195,7 +188,7 @@ template <class F, class R, class... X> struct VectorKernel {
     CYG_BODY void operator()(Grid g) const {
         CYG_EACH_THREAD(t) run(g.block, t, typename MakePlaces<N - 1>::type());
     }
-    int64_t blocks() const { return cyg_max<int64_t>(1, cyg_parts(count / V, THREADS * U)); }
+    int64_t blocks() const { return cyg_max<int64_t>(1, cyg_parts(count / V, THREADS)); }
 };
 
 // Any strides. HEAVY: what a formula computes takes longer than memory; such ones have this kernel only.
@@ -243,13 +236,16 @@ template <int N> struct Launches {
 };
 
 // Whether a vector kernel fits; says which operands move on with the result.
-template <int N> static bool is_flat(const Iter& it, uint32_t held, const Launches<N>& with, uint32_t* dense) {
+template <int N> static bool takes_packs(const Iter& it, uint32_t held, const Launches<N>& with, uint32_t* dense) {
     *dense = 0;
-    if (!with.vector || it.ndim != 1 || it.st[0][0] != with.sizes[0]) return false;
+    if (!with.vector || it.st[0][0] != with.sizes[0] || (it.ndim > 1 && it.sizes[0] % with.pack)) return false;
     for (int k = 0; k < N; k++) {
-        bool moves = it.st[0][k] == with.sizes[k] && !(held >> k & 1);
+        const bool moves = it.st[0][k] == with.sizes[k] && !(held >> k & 1);
+        const int64_t pack = with.sizes[k] * with.pack;
         if (!moves && (k == 0 || it.st[0][k] != 0)) return false;
-        if (moves && (uintptr_t)it.p[k] % (uintptr_t)(with.sizes[k] * with.pack)) return false;
+        if (moves && (uintptr_t)it.p[k] % (uintptr_t)pack) return false;
+        for (int d = 1; d < it.ndim; d++)
+            if (moves && it.st[d][k] % pack) return false;
         *dense |= (uint32_t)moves << k;
     }
     return true;
@@ -266,15 +262,14 @@ static int run_parts(const Iter& whole, uint32_t held, const Launches<N>& with, 
             part.on.p[k] = it.p[k];
             if (held >> k & 1) memcpy(part.on.cells[k].bytes, it.p[k], with.sizes[k]);
         }
-        if (is_flat(it, held, with, &part.dense)) return with.vector(f, part, stream);
         part.offsets.set(it);
-        return with.strided(f, part, stream);
+        return takes_packs(it, held, with, &part.dense) ? with.vector(f, part, stream) : with.strided(f, part, stream);
     });
 }
 
 template <class K, class F, int N> static int launch_vector(const void* f, const Part<N>& part, void* stream) {
     K kernel;
-    kernel.f = *(const F*)f, kernel.on = part.on, kernel.dense = part.dense, kernel.count = part.count;
+    kernel.f = *(const F*)f, kernel.on = part.on, kernel.dense = part.dense, kernel.count = part.count, kernel.offsets = part.offsets;
     return cyg_launch(kernel, kernel.blocks(), stream);
 }
 
