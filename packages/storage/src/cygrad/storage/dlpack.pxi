@@ -112,25 +112,16 @@ cdef dict DL_KINDS = {d.code: dl_kind(d) for d in dtypes.values()}
 cdef dict DL_CODES = {kind: code for code, kind in DL_KINDS.items()}
 
 
-cdef int wait_for(int device, object streams) except -1:
-    """Wait for streams of a device, by address; None: for all of its work."""
-    from cygrad.storage import cuda
-    if streams is None:
-        cuda.extension().synchronize(device - 1)
-    else:
-        cuda.extension().wait_for(device - 1, streams)
-    return 0
-
-
 # ---- out
 
 cdef class DLLoan:
     # A storage in the hands of a stream that the consumer named. When it lets go the stream may be at work still, or be gone, so
     # that nothing but the whole device can be waited for.
     cdef Storage storage
+    cdef object wait           # of the extension: at the end of the process nothing can be imported
 
     def __dealloc__(self):
-        wait_for(self.storage.device, None)
+        self.wait(self.storage.device - 1, None)
 
 
 cdef void fill_dl(CygDLTensor* t, const Meta* m, int64_t* dims) noexcept:
@@ -160,7 +151,8 @@ cdef object dlpack_capsule(const Meta* m, Storage s, bint versioned, bint copied
                           "max_version=(1, 0)")
     if lent:
         loan = DLLoan.__new__(DLLoan)
-        loan.storage = s
+        from cygrad.storage import cuda
+        loan.storage, loan.wait = s, cuda.extension().wait_for
         owner = loan
     if versioned:
         new = <CygDLVersioned*>malloc(sizeof(CygDLVersioned) + dims)
@@ -235,14 +227,15 @@ cdef class DLLease:
     cdef CygDLVersioned* new
     cdef int device            # of a Meta
     cdef set streams           # addresses of those that use it
+    cdef object wait
 
     def note(self, size_t stream):
         """Another stream uses the memory."""
         self.streams.add(stream)
 
     def __dealloc__(self):
-        if self.device and (self.old != NULL or self.new != NULL):
-            wait_for(self.device, self.streams)
+        if self.device:
+            self.wait(self.device - 1, self.streams)
         if self.old != NULL and self.old.deleter != NULL:
             self.old.deleter(self.old)
         if self.new != NULL and self.new.deleter != NULL:
@@ -347,7 +340,7 @@ cdef Storage storage_of_capsule(Meta* y, object capsule):
                            "once, so you might have already constructed a tensor from it once.")
     if s.device:
         from cygrad.storage import cuda
-        owner.streams = {cuda.extension().stream_address(s.device - 1)}
+        owner.streams, owner.wait = {cuda.extension().stream_address(s.device - 1)}, cuda.extension().wait_for
         owner.device = s.device
     return s
 

@@ -307,11 +307,16 @@ def stream_address(int device):
 
 
 def wait_for(int device, addresses):
-    """Wait for streams, by address, and for the one to which this thread's work goes. In a forked child there is none of it."""
+    """Wait for streams, by address, and for the one to which this thread's work goes; None: for all work of the device.
+
+    In a forked child there is no work.
+    """
     cdef int code
     cdef size_t address
     if in_child:
         return
+    if addresses is None:
+        return synchronize(device)
     for address in {*addresses, stream_address(device)}:
         with nogil:
             code = cyg_rt_stream_synchronize(device, <void*>address)
