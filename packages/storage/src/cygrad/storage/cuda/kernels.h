@@ -197,7 +197,8 @@ typedef struct {
     int64_t batch, channels, places;
     double eps;
 } CygChannels;
-int cyg_channels(int what, int code, const CygChannels* c, void* stream);
+int64_t cyg_channels_scratch(const CygChannels* c);         /* for sums; results need none */
+int cyg_channels(int what, int code, const CygChannels* c, void* scratch, void* stream);
 
 /* == matrix products: y = alpha * a @ b + beta * y, y row-major == */
 

@@ -12,7 +12,8 @@ cdef extern from "kernels.h" nogil:
         const char* b
         int64_t batch, channels, places
         double eps
-    int cyg_channels(int what, int code, const CygChannels* c, void* stream)
+    int64_t cyg_channels_scratch(const CygChannels* c)
+    int cyg_channels(int what, int code, const CygChannels* c, void* scratch, void* stream)
 
 
 @cython.final
@@ -48,13 +49,20 @@ cdef int channel_sizes(str op, CygChannels* c, Meta* x, double eps) except -1:
     return 0
 
 
+cdef int run_channels(str op, int what, Meta* x, const CygChannels* c) except -1:
+    cdef int64_t nbytes = 0 if what == CYG_CHANNELS_INPUT else cyg_channels_scratch(c)
+    cdef Storage room = scratch(x.device, nbytes) if nbytes else None
+    cdef void* stream
+    enter(x.device, &stream)
+    return ran(cyg_channels(what, COMPUTED[x.dtype], c, room.ptr if nbytes else NULL, stream), op, x.dtype)
+
+
 cdef tuple op_batch_norm(Meta* y, Meta* stats, Meta* x, Meta* w, Meta* b, double eps):
     """Normalised x, and its statistics as rows: mean, reciprocal of the standard deviation, variance."""
     cdef CygChannels c
     cdef Dense image, weight, bias
     cdef int64_t shape[2]
     cdef Storage s, t
-    cdef void* stream
     channel_sizes("batch_norm", &c, x, eps)
     image, weight = dense_of("batch_norm", x, x.dtype, x.numel), dense_of("batch_norm", w, x.dtype, c.channels)
     bias = dense_of("batch_norm", b, x.dtype, c.channels)
@@ -63,8 +71,7 @@ cdef tuple op_batch_norm(Meta* y, Meta* stats, Meta* x, Meta* w, Meta* b, double
     try:
         t = allocate_contig(stats, 2, shape, COMPUTED[x.dtype])
         c.y, c.stats, c.x, c.w, c.b = y.data, stats.data, image.m.data, weight.m.data, bias.m.data
-        enter(x.device, &stream)
-        ran(cyg_channels(CYG_CHANNELS_NORM, COMPUTED[x.dtype], &c, stream), "batch_norm", x.dtype)
+        run_channels("batch_norm", CYG_CHANNELS_NORM, x, &c)
     except BaseException:
         meta_clear(y)
         meta_clear(stats)
@@ -77,7 +84,6 @@ cdef Storage op_batch_norm_sums(Meta* y, Meta* g, Meta* x, Meta* stats):
     cdef Dense image, slope, table
     cdef int64_t shape[2]
     cdef Storage s
-    cdef void* stream
     channel_sizes("batch_norm_sums", &c, x, 0)
     image, slope = dense_of("batch_norm_sums", x, x.dtype, x.numel), dense_of("batch_norm_sums", g, x.dtype, x.numel)
     table = dense_of("batch_norm_sums", stats, x.dtype, 3 * c.channels)
@@ -85,8 +91,7 @@ cdef Storage op_batch_norm_sums(Meta* y, Meta* g, Meta* x, Meta* stats):
     s = allocate_contig(y, 2, shape, COMPUTED[x.dtype])
     c.sums, c.stats, c.x, c.g = y.data, table.m.data, image.m.data, slope.m.data
     try:
-        enter(x.device, &stream)
-        ran(cyg_channels(CYG_CHANNELS_SUMS, COMPUTED[x.dtype], &c, stream), "batch_norm_sums", x.dtype)
+        run_channels("batch_norm_sums", CYG_CHANNELS_SUMS, x, &c)
     except BaseException:
         meta_clear(y)
         raise
@@ -97,7 +102,6 @@ cdef Storage op_batch_norm_input(Meta* y, Meta* g, Meta* x, Meta* w, Meta* stats
     cdef CygChannels c
     cdef Dense image, slope, weight, table, totals
     cdef Storage s
-    cdef void* stream
     channel_sizes("batch_norm_input", &c, x, 0)
     image, slope = dense_of("batch_norm_input", x, x.dtype, x.numel), dense_of("batch_norm_input", g, x.dtype, x.numel)
     weight, table = dense_of("batch_norm_input", w, x.dtype, c.channels), dense_of("batch_norm_input", stats, x.dtype, 3 * c.channels)
@@ -105,8 +109,7 @@ cdef Storage op_batch_norm_input(Meta* y, Meta* g, Meta* x, Meta* w, Meta* stats
     s = allocate_contig(y, x.ndim, x.sizes, COMPUTED[x.dtype])
     c.y, c.sums, c.stats, c.x, c.g, c.w = y.data, totals.m.data, table.m.data, image.m.data, slope.m.data, weight.m.data
     try:
-        enter(x.device, &stream)
-        ran(cyg_channels(CYG_CHANNELS_INPUT, COMPUTED[x.dtype], &c, stream), "batch_norm_input", x.dtype)
+        run_channels("batch_norm_input", CYG_CHANNELS_INPUT, x, &c)
     except BaseException:
         meta_clear(y)
         raise
