@@ -1,5 +1,5 @@
 // Reading and writing through indices. Index tensors become places, byte offsets in x; places are read at once, and written in
-// the order of a stable sort: each place belongs to one thread, which takes what arrives there in its order.
+// the order of a stable sort: each place belongs to one thread, which takes what arrives there, or joined blocks of it, in its order.
 #include "launch.cuh"
 #include "device_complex.cuh"
 
@@ -63,40 +63,102 @@ template <> CYG_IN uint8_t joined_as<bool_t>(int how, uint8_t a, uint8_t b) {
     return how == CYG_JOIN_ADD || how == CYG_JOIN_MAX ? a | b : how == CYG_JOIN_WRITE ? b : a & b;
 }
 
-// Sorted places: the thread of the first of equal ones takes them all, for one element before and behind. It reads AHEAD of them
-// at once, for they are anywhere in v, and joins them in their order.
-template <class T> struct JoinPlaces {
-    enum { AHEAD = 4 };
+// Sorted places. Equal ones are a run. Where it covers a whole block of 64 positions, these are joined first, with others at the same
+// time: 64 of them make a block of the next level, and so on. Blocks lie at multiples of their size, so what is joined with what
+// depends on the places alone; order stays as it is. A run that covers no block is joined one after the other.
+enum { LOG_BLOCK = 6, BLOCK = 1 << LOG_BLOCK, LEVELS = 4 };
+
+template <class T> struct Joining {
+    typedef ValueOf<T> V;
+    enum { AHEAD = 4 };                      // are read before they are joined: they are anywhere in v
     char* x;
     const char* v;
     const int64_t *places, *order;           // sorted, and the positions that they come from; NULL: distinct, as they come
-    int64_t count, inner;
-    int how;
-    WideOffsets<1> value;                    // of v along positions
+    int64_t count, inner, step;              // step: bytes of v for a step of order
+    int how, levels;                         // levels: the last one of which there are blocks
+    V* blocks[LEVELS + 1];                   // what those of a level came to, (count >> 6 * level) x inner
+    WideOffsets<1> value;                    // of v along positions, where they are distinct
     WideOffsets<2> around;                   // of v and x along what is not indexed
+
+    // y joined with n <= AHEAD elements of sorted positions, or with n blocks of a level, from j on; e: the number of the element
+    // among `inner`, o: bytes of v before it.
+    CYG_IN void take(V& y, int level, int64_t j, int n, int64_t e, int64_t o) const {
+        V next[AHEAD];
+        if (level) {
+            const V* from = blocks[level] + j * inner + e;
+            CYG_UNROLL
+            for (int u = 0; u < AHEAD; u++)
+                if (u < n) next[u] = from[u * inner];
+        } else {
+            int64_t from[AHEAD];
+            CYG_UNROLL
+            for (int u = 0; u < AHEAD; u++)
+                if (u < n) from[u] = order[j + u];
+            CYG_UNROLL
+            for (int u = 0; u < AHEAD; u++)
+                if (u < n) next[u] = Stored<T>::load(*(const T*)(v + o + from[u] * step));
+        }
+        CYG_UNROLL
+        for (int u = 0; u < AHEAD; u++)
+            if (u < n) y = joined_as<T>(how, y, next[u]);
+    }
+};
+
+// The blocks of one level that lie in one run.
+template <class T> struct JoinBlocks {
+    Joining<T> on;
+    int level;
     CYG_BODY void one(int64_t i) const {
-        const int64_t rank = i / inner;
-        if (rank > 0 && places[rank] == places[rank - 1]) return;
-        const int64_t place = places[rank];
+        const int64_t b = i / on.inner, e = i - b * on.inner, first = b << LOG_BLOCK * level;
+        if (on.places[first] != on.places[first + ((int64_t)1 << LOG_BLOCK * level) - 1]) return;
         int64_t o[2];
-        around.at(i - rank * inner, o);
-        T* there = (T*)(x + o[1] + place);
+        on.around.at(e, o);
+        const int64_t j = b << LOG_BLOCK;
+        ValueOf<T> y = level > 1 ? on.blocks[level - 1][j * on.inner + e] : Stored<T>::load(*(const T*)(on.v + o[0] + on.order[j] * on.step));
+        CYG_ROLLED
+        for (int k = 1; k < BLOCK; k += on.AHEAD) on.take(y, level - 1, j + k, cyg_min<int>(on.AHEAD, BLOCK - k), e, o[0]);
+        on.blocks[level][b * on.inner + e] = y;
+    }
+};
+
+// The thread of the first of a run takes it all, for one element of what is not indexed.
+template <class T> struct JoinPlaces {
+    Joining<T> on;
+    CYG_BODY void one(int64_t i) const {
+        const int64_t rank = i / on.inner, e = i - rank * on.inner, place = on.places[rank];
+        if (on.order && rank > 0 && place == on.places[rank - 1]) return;
+        int64_t o[2];
+        on.around.at(e, o);
+        T* there = (T*)(on.x + o[1] + place);
         ValueOf<T> y = Stored<T>::load(*there);
-        for (int64_t j = rank, some = AHEAD; some == AHEAD; j += AHEAD) {
-            ValueOf<T> next[AHEAD];
-            some = 0;
-            CYG_UNROLL
-            for (int k = 0; k < AHEAD; k++)
-                if (j + k < count && places[j + k] == place) {
-                    next[k] = Stored<T>::load(*(const T*)(v + o[0] + value.first(order ? order[j + k] : j + k)));
-                    some = k + 1;
-                }
-            CYG_UNROLL
-            for (int k = 0; k < AHEAD; k++)
-                if (k < some) y = joined_as<T>(how, y, next[k]);
+        if (!on.order) {
+            y = joined_as<T>(on.how, y, Stored<T>::load(*(const T*)(on.v + o[0] + on.value.first(rank))));
+        } else {
+            int64_t end = rank + 1, step = 1;          // of the run, by steps that double, and then by halves
+            for (; end + step <= on.count && on.places[end + step - 1] == place; step *= 2) end += step;
+            while (step /= 2)
+                if (end + step <= on.count && on.places[end + step - 1] == place) end += step;
+            // Of writes the last one stays. Up to BLOCK equal ones are joined as they come, so that these sums are the CPU's.
+            const int levels = end - rank > BLOCK ? on.levels : 0;
+            for (int64_t at = on.how == CYG_JOIN_WRITE ? end - 1 : rank; at < end;) {
+                int level = 0;
+                while (level < levels && (at & (((int64_t)1 << LOG_BLOCK * (level + 1)) - 1)) == 0
+                       && at + ((int64_t)1 << LOG_BLOCK * (level + 1)) <= end) level++;
+                const int64_t j = at >> LOG_BLOCK * level, most = cyg_min(end >> LOG_BLOCK * level, (j | (BLOCK - 1)) + 1) - j;
+                const int n = (int)cyg_min<int64_t>(on.AHEAD, most);
+                on.take(y, level, j, n, e, o[0]);
+                at += (int64_t)n << LOG_BLOCK * level;
+            }
         }
         *there = Stored<T>::store(y);
     }
+};
+
+// Where positions of v are no single dimension, their bytes in the place of their numbers.
+struct Locate {
+    int64_t* order;
+    WideOffsets<1> value;
+    CYG_BODY void one(int64_t i) const { order[i] = value.first(order[i]); }
 };
 
 template <int N> int fill_offsets(WideOffsets<N>& at, int ndim, const int64_t* sizes, const int64_t (*steps)[3], const int* which) {
@@ -118,13 +180,31 @@ template <class T> int through(const CygThrough& c, void* stream) {
     return error ? error : cyg_each(k, c.count, stream);
 }
 
-template <class T> int join(const CygJoinPlaces& c, void* stream) {
+// Positions at level k of blocks; 0 where there are none, since places are distinct or only the last of equal ones counts.
+int64_t blocks_of(const CygJoinPlaces& c, int level) {
+    return c.order && c.how != CYG_JOIN_WRITE ? c.count >> LOG_BLOCK * level : 0;
+}
+
+template <class T> int join(const CygJoinPlaces& c, void* scratch, void* stream) {
     static const int first[1] = {0}, both[2] = {0, 1};
-    JoinPlaces<T> k;
-    k.x = c.x, k.v = c.v, k.places = c.places, k.order = c.order, k.count = c.count, k.inner = c.inner, k.how = c.how;
-    int error = fill_offsets(k.value, c.value_ndim, c.value_sizes, c.value_steps, first);
-    if (!error) error = fill_offsets(k.around, c.ndim, c.sizes, c.steps, both);
-    return error ? error : cyg_each(k, c.count * c.inner, stream);
+    Joining<T> on;
+    on.x = c.x, on.v = c.v, on.places = c.places, on.order = c.order, on.count = c.count, on.inner = c.inner, on.how = c.how;
+    int error = fill_offsets(on.value, c.value_ndim, c.value_sizes, c.value_steps, first);
+    if (!error) error = fill_offsets(on.around, c.ndim, c.sizes, c.steps, both);
+    on.step = on.value.ndim ? on.value.st[0][0] : 0;
+    if (!error && c.order && on.value.ndim > 1) {
+        on.step = 1;
+        error = cyg_each(Locate{c.order, on.value}, c.count, stream);
+    }
+    on.blocks[0] = nullptr, on.levels = 0;
+    ValueOf<T>* room = (ValueOf<T>*)scratch;
+    for (int level = 1; level <= LEVELS && blocks_of(c, level); level++) {
+        on.blocks[level] = room, on.levels = level;
+        room += blocks_of(c, level) * c.inner;
+    }
+    for (int level = 1; level <= on.levels && !error; level++)
+        error = cyg_each(JoinBlocks<T>{on, level}, blocks_of(c, level) * c.inner, stream);
+    return error ? error : cyg_each(JoinPlaces<T>{on}, c.count * c.inner, stream);
 }
 
 // Ones and zeros for what is not zero and what is.
@@ -210,10 +290,16 @@ int cyg_through(int size, const CygThrough* c, void* stream) {
     }
 }
 
-int cyg_join_places(int code, const CygJoinPlaces* c, void* stream) {
+int64_t cyg_join_scratch(int code, const CygJoinPlaces* c) {
+    int64_t elements = 0;
+    for (int level = 1; level <= LEVELS; level++) elements += blocks_of(*c, level) * c->inner;
+    return elements * (code == C_COMPLEX128 ? 16 : 8);
+}
+
+int cyg_join_places(int code, const CygJoinPlaces* c, void* scratch, void* stream) {
     switch (code) {
-        case C_BOOL: return join<bool_t>(*c, stream);
-#define CASE(code, T) case code: return join<T>(*c, stream);
+        case C_BOOL: return join<bool_t>(*c, scratch, stream);
+#define CASE(code, T) case code: return join<T>(*c, scratch, stream);
         CYG_INTEGERS(CASE)
         CYG_REALS(CASE)
         CYG_COMPLEX(CASE)

@@ -104,13 +104,15 @@ int cyg_through(int size, const CygThrough* c, void* stream);
 typedef struct {               /* x joined with v at sorted places */
     char* x;
     const char* v;
-    const int64_t *places, *order;     /* order: the position of each place */
+    const int64_t* places;
+    int64_t* order;            /* the position of each place, which may be overwritten; NULL: places are distinct, in any order */
     int64_t count, inner;      /* places; elements at each of them */
     int how;
     int value_ndim, ndim;      /* positions of v (first step), what lies around them in v and x (first two) */
     int64_t value_sizes[64], value_steps[64][3], sizes[64], steps[64][3];
 } CygJoinPlaces;
-int cyg_join_places(int code, const CygJoinPlaces* c, void* stream);
+int64_t cyg_join_scratch(int code, const CygJoinPlaces* c);
+int cyg_join_places(int code, const CygJoinPlaces* c, void* scratch, void* stream);
 /* which elements are not zero, as int64; their numbers, from the running sum of that; their coordinates */
 int cyg_marks(int code, const char* x, int64_t* y, int ndim, const int64_t* sizes, const int64_t* steps, int64_t count,
               void* stream);

@@ -1,6 +1,6 @@
 # Reading and writing through indices on a device. May use: ops_copy, ops_sort, what devices share.
 # Index tensors become places, byte offsets in x. Places are read at once; before they are written they are sorted, so that
-# equal ones are taken in their order and by one thread.
+# equal ones are taken in their order, by one thread or in blocks that are joined first.
 
 from libc.stdlib cimport free, malloc
 
@@ -28,7 +28,7 @@ cdef extern from "kernels.h" nogil:
         char* x
         const char* v
         const int64_t* places
-        const int64_t* order
+        int64_t* order
         int64_t count, inner
         int how, value_ndim, ndim
         int64_t value_sizes[64]
@@ -37,7 +37,8 @@ cdef extern from "kernels.h" nogil:
         int64_t steps[64][3]
     int cyg_find_places(const CygPlaces* c, void* stream)
     int cyg_through(int size, const CygThrough* c, void* stream)
-    int cyg_join_places(int code, const CygJoinPlaces* c, void* stream)
+    int64_t cyg_join_scratch(int code, const CygJoinPlaces* c)
+    int cyg_join_places(int code, const CygJoinPlaces* c, void* scratch, void* stream)
     int cyg_marks(int code, const char* x, int64_t* y, int ndim, const int64_t* sizes, const int64_t* steps, int64_t count,
                   void* stream)
     int cyg_chosen(const int64_t* running, int64_t* y, int64_t count, void* stream)
@@ -202,10 +203,11 @@ cdef int pass_through(const Picked* p, Storage places, Meta* x, Meta* v) except 
 cdef int join_at(const Picked* p, Storage places, Meta* x, Meta* v, int mode) except -1:
     """x joined with v at its places, equal ones in their order."""
     cdef CygJoinPlaces c
-    cdef Storage order = None, ordered = places
+    cdef Storage order = None, ordered = places, room = None
     cdef CygLines l
     cdef void* stream
-    cdef int d
+    cdef int64_t nbytes
+    cdef int d, last
     if p.n * p.inner == 0:
         return 0
     if not p.distinct:
@@ -213,16 +215,23 @@ cdef int join_at(const Picked* p, Storage places, Meta* x, Meta* v, int mode) ex
         memset(&l, 0, sizeof(CygLines))
         l.x, l.lines, l.count, l.st[1] = places.ptr, 1, p.n, 8
         sort_lines("index", x.device, INT64, &l, False, order.ptr, ordered.ptr)
-    enter(x.device, &stream)
     c.x, c.v, c.places, c.order = x.data, v.data, <int64_t*>ordered.ptr, NULL if p.distinct else <int64_t*>order.ptr
     c.count, c.inner, c.how, c.value_ndim, c.ndim = p.n, p.inner, mode, 0, 0
     for d in range(p.nvalue - 1, -1, -1):
+        last = c.value_ndim - 1
+        if last >= 0 and p.step[d] == c.value_sizes[last] * c.value_steps[last][0]:      # one dimension is read without dividing
+            c.value_sizes[last] *= p.size[d]
+            continue
         c.value_sizes[c.value_ndim], c.value_steps[c.value_ndim][0] = p.size[d], p.step[d]
         c.value_ndim += 1
     for d in range(p.naround - 1, -1, -1):
         c.sizes[c.ndim], c.steps[c.ndim][0], c.steps[c.ndim][1] = p.around[d], p.around_v[d], p.around_x[d]
         c.ndim += 1
-    return ran(cyg_join_places(x.dtype, &c, stream), "index", x.dtype)
+    nbytes = cyg_join_scratch(x.dtype, &c)
+    if nbytes:
+        room = scratch(x.device, nbytes)
+    enter(x.device, &stream)
+    return ran(cyg_join_places(x.dtype, &c, room.ptr if nbytes else NULL, stream), "index", x.dtype)
 
 
 cdef int join_into(Reach run, str op, Meta* x, int64_t dim, Meta* index, Meta* v, int mode, bint include_self,
