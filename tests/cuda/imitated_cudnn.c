@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OK = 0, BAD_PARAM = 2000, NOT_SUPPORTED = 3000, EXECUTION_FAILED = 5000 };
+enum { OK = 0, BAD_PARAM = 2000, NOT_SUPPORTED = 3000, NO_MEMORY = 4004, EXECUTION_FAILED = 5000 };
 enum { FLOAT = 0, DOUBLE = 1, HALF = 2, BFLOAT16 = 9 };
 
 typedef struct { int type, ndim, size[5], stride[5]; } Tensor;                 /* a filter as well */
@@ -17,12 +17,19 @@ int cygrad_imitated;                     /* whether the library is there */
 int imitated_calls[3], imitated_measured, imitated_algorithm, imitated_math, imitated_compute, imitated_handles;
 int imitated_failure;                    /* the status of the next convolution */
 int imitated_no_stream;                  /* whether handles refuse streams */
+int imitated_lacks;                      /* how many of the next calls find no memory: for a handle, for algorithms, for a convolution */
 int imitated_refuses;                    /* no algorithm */
 int imitated_nothing_deterministic;
 
 size_t cudnnGetVersion(void) { return 91234; }
 const char* cudnnGetErrorString(int status) { return status == EXECUTION_FAILED ? "CUDNN_STATUS_EXECUTION_FAILED" : "CUDNN_STATUS_OTHER"; }
-int cudnnCreate(void** h) { imitated_handles++; *h = calloc(1, sizeof(Handle)); return OK; }
+static int lacks(void) { return imitated_lacks > 0 && imitated_lacks--; }
+int cudnnCreate(void** h) {
+    if (lacks()) return NO_MEMORY;
+    imitated_handles++;
+    *h = calloc(1, sizeof(Handle));
+    return OK;
+}
 int cudnnSetStream(void* h, void* stream) {
     if (imitated_no_stream) return NOT_SUPPORTED;
     ((Handle*)h)->stream = stream;
@@ -146,6 +153,7 @@ static int offer(int wanted, int* found, Perf* perf) {
     static const Perf all[] = {{5, NOT_SUPPORTED, 0, 0, 1, 0}, {3, OK, 1, 0, 0, 1}, {2, OK, 2, 0, 1, 0}, {1, OK, 3, 0, 1, 1}, {0, OK, 4, 0, 1, 0}};
     *found = 0;
     if (imitated_refuses) return NOT_SUPPORTED;
+    if (lacks()) return NO_MEMORY;
     for (int i = 0; i < 5 && *found < wanted; i++) {
         perf[*found] = all[i], perf[*found].memory = room_of(all[i].algorithm);
         if (imitated_nothing_deterministic) perf[*found].determinism = 0;
@@ -159,6 +167,7 @@ static int run(int kind, const void* alpha, const void* beta, int algorithm, voi
     int status = imitated_failure;
     imitated_failure = 0;
     if (status) return status;
+    if (lacks()) return NO_MEMORY;
     if (!fits(c, x, w, y) || nbytes < room_of(algorithm) || !room) return BAD_PARAM;
     memset(room, 0xaa, nbytes);
     imitated_calls[kind]++, imitated_algorithm = algorithm, imitated_math = c->math, imitated_compute = c->compute;

@@ -37,7 +37,7 @@ def library(folder, two_devices, monkeypatch):
     there.value = 1
     assert cudnn.is_available() and cudnn.version() == 91234
     yield lambda name: ctypes.c_int.in_dll(loaded, "imitated_" + name)
-    for name in ("failure", "refuses", "nothing_deterministic", "no_stream"):
+    for name in ("failure", "lacks", "refuses", "nothing_deterministic", "no_stream"):
         ctypes.c_int.in_dll(loaded, "imitated_" + name).value = 0
     there.value = 0                                     # other tests are without it
     assert not cudnn.is_available()
@@ -140,6 +140,30 @@ def test_a_failure_is_an_error_that_leaves_nothing_behind(library):
             F.conv2d(x, w, b)
     assert cygrad.cuda.memory_allocated() == before
     assert cygrad.allclose(F.conv2d(x, w, b).cpu(), F.conv2d(x.cpu(), w.cpu(), b.cpu()), atol=1e-5)
+
+
+@pytest.mark.parametrize("call", ("a handle", "an algorithm", "a convolution"))
+def test_memory_kept_for_reuse_is_given_back_where_the_library_finds_none(library, call):
+    """NVIDIA's libraries take memory beside the allocator's, which may hold all there is."""
+    place = {"a handle": 0, "an algorithm": 1, "a convolution": 2}[call]
+    x, w = cygrad.randn(1, 2, 5 + place, 9).cuda(), cygrad.randn(2, 2, 3, 2).cuda()
+    cygrad.cuda.synchronize()
+    if call != "an algorithm":
+        F.conv2d(x, w)                                      # its plan is made
+    stream = cygrad.cuda.Stream() if call == "a handle" else cygrad.cuda.current_stream()
+    stream.wait_stream(cygrad.cuda.current_stream())
+    wanted = F.conv2d(x.cpu(), w.cpu())
+    with cygrad.cuda.stream(stream):
+        cygrad.empty(64 << 20, dtype=cygrad.uint8, device="cuda")
+        kept = cygrad.cuda.memory_reserved()
+        library("lacks").value = 1
+        y = F.conv2d(x, w)
+        assert library("lacks").value == 0 and cygrad.cuda.memory_reserved() < kept - (32 << 20)
+        library("lacks").value = 2
+        with pytest.raises(RuntimeError, match=r"convolution: .* 4004"):
+            F.conv2d(x, w)
+    stream.synchronize()
+    assert cygrad.allclose(y.cpu(), wanted, atol=1e-5)
 
 
 def test_streams_have_handles_of_their_own(library):

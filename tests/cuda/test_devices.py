@@ -1,6 +1,7 @@
 """Tensors on a device, through the build that imitates one: CYGRAD_CUDA=host, with two devices."""
 
 import copy
+import ctypes
 import gc
 import io
 import pickle
@@ -233,6 +234,23 @@ def test_a_checkpoint_of_a_missing_device_is_refused(tmp_path, monkeypatch):
     with pytest.raises(RuntimeError, match="map_location='cpu'"):
         cygrad.load(tmp_path / "x.pt")
     assert cygrad.load(tmp_path / "x.pt", map_location="cpu").tolist() == [1, 1]
+
+
+def test_dlpack_of_misaligned_memory():
+    """A device that reads it fails for good; the CPU takes it."""
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+    offset = 8 + 8 + 4 + 4 + 8 + 8                  # data, device, ndim, dtype, shape, strides
+    for dtype, step in ((cygrad.float32, 2), (cygrad.complex128, 8)):
+        x = cygrad.ones(4, dtype=dtype, device="cuda")
+        capsule = x.__dlpack__()
+        where = ctypes.c_uint64.from_address(pointer(capsule, b"dltensor") + offset)
+        assert where.value == 0
+        where.value = step
+        with pytest.raises(BufferError, match=f"no multiple of the {x.element_size()} bytes of an element"):
+            cygrad.from_dlpack(capsule)
+        where.value = x.element_size()
+        assert cygrad.from_dlpack(capsule).data_ptr() == x.data_ptr() + x.element_size()
 
 
 def test_dlpack():

@@ -1,4 +1,4 @@
-"""Writing through indices of which many are equal: blocks of them are joined first, in an order that is the same in every run."""
+"""Writing through indices of which many are equal: blocks of them are joined first, the same in every run."""
 
 import numpy as np
 import pytest

@@ -72,6 +72,9 @@ int failed(const char* function, int status) { return cyg_library_failed(functio
 // The two numberings of "this is not supported", of version 8 and of version 9.
 bool is_refusal(int status) { return status == 9 || status / 1000 == 3; }
 
+// And of "there was no memory".
+bool is_lack(int status) { return status == 2 || status == 4004; }
+
 typedef std::array<int64_t, 28> Key;
 
 struct Plan {
@@ -152,14 +155,15 @@ int choose(Plan* p, const Conv& c, int settings, void* handle, char* memory, int
     const Kind& kind = dnn.kinds[p->which];
     Perf perf[MOST_ALGORITHMS];
     int found = 0, status;
-    if (memory) {
+    auto look = [&] {
+        if (!memory) return kind.choose(handle, p->a(), p->b(), p->conv, p->c(), MOST_ALGORITHMS, &found, perf);
         const Places at(p->which, c);
-        status = cyg_library_call(stream, [&] {
+        return cyg_library_call(stream, [&] {
             return kind.measure(handle, p->a(), at.a, p->b(), at.b, p->conv, p->c(), at.c, MOST_ALGORITHMS, &found, perf, memory, (size_t)most);
         });
-    } else {
-        status = kind.choose(handle, p->a(), p->b(), p->conv, p->c(), MOST_ALGORITHMS, &found, perf);
-    }
+    };
+    status = look();
+    if (is_lack(status) && cyg_make_room()) status = look();
     if (status != 0) return is_refusal(status) ? (int)CYG_NOT_TAKEN : failed("looking for an algorithm", status);
     for (int i = 0; i < found; i++) {
         const Perf& f = perf[i];
@@ -255,9 +259,13 @@ int cyg_convolve(const void* plan, const void* conv, double beta, char* memory, 
     void* handle;
     const int error = handle_for(stream, &handle);
     if (error) return error;
-    const int status = cyg_library_call(stream, [&] {
-        return dnn.kinds[p.which].run(handle, p.wide ? (const void*)&one : &one_f, p.a(), at.a, p.b(), at.b, p.conv, p.algorithm, memory,
-                                      (size_t)room, p.wide ? (const void*)&beta : &beta_f, p.c(), at.c);
-    });
+    auto run = [&] {
+        return cyg_library_call(stream, [&] {
+            return dnn.kinds[p.which].run(handle, p.wide ? (const void*)&one : &one_f, p.a(), at.a, p.b(), at.b, p.conv, p.algorithm,
+                                          memory, (size_t)room, p.wide ? (const void*)&beta : &beta_f, p.c(), at.c);
+        });
+    };
+    int status = run();
+    if (is_lack(status) && cyg_make_room()) status = run();
     return status == 0 ? 0 : failed("a convolution", status);
 }

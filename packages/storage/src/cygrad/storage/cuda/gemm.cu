@@ -79,7 +79,8 @@ template <class T> int tiles(const CygProduct& p, void* stream) {
 typedef int (*Gemm)(void* handle, int ta, int tb, int m, int n, int k, const void* alpha, const void* a, int a_type, int lda,
                     long long a_step, const void* b, int b_type, int ldb, long long b_step, const void* beta, void* c, int c_type,
                     int ldc, long long c_step, int count, int compute, int algorithm);
-enum { COMPUTE_32F = 68, COMPUTE_64F = 70, COMPUTE_32F_FAST_TF32 = 77, DEFAULT_ALGORITHM = -1 };
+enum { COMPUTE_32F = 68, COMPUTE_64F = 70, COMPUTE_32F_FAST_TF32 = 77, DEFAULT_ALGORITHM = -1, NO_MEMORY = 3 };
+enum { BATCHES = 65535 };                    // of one call: their number may become a dimension of a grid, which is no larger
 
 struct Blas {
     CygCreate create;
@@ -115,10 +116,20 @@ int by_cublas(int code, const CygProduct& p, void* stream) {
     void* handle;
     const int error = handles.of(stream, blas.create, blas.set_stream, "cublasCreate or cublasSetStream", &handle);
     if (error) return error;
-    const int status = blas.gemm(handle, tb, ta, (int)p.n, (int)p.m, (int)p.k, wide ? (const void*)alpha : alpha_f, p.b, type,
-        ldb, p.b_batch, p.a, type, lda, p.a_batch, wide ? (const void*)beta : beta_f, p.y, type, (int)p.n, p.y_batch,
-        (int)p.batches, wide ? COMPUTE_64F : tf32 ? COMPUTE_32F_FAST_TF32 : COMPUTE_32F, DEFAULT_ALGORITHM);
-    return status == 0 ? 0 : cyg_library_failed("cublasGemmStridedBatchedEx", status, nullptr);
+    const int64_t size = c_size(code);
+    for (int64_t done = 0; done < p.batches; done += BATCHES) {
+        auto multiply = [&] {
+            return blas.gemm(handle, tb, ta, (int)p.n, (int)p.m, (int)p.k, wide ? (const void*)alpha : alpha_f,
+                p.b + done * p.b_batch * size, type, ldb, p.b_batch, p.a + done * p.a_batch * size, type, lda, p.a_batch,
+                wide ? (const void*)beta : beta_f, p.y + done * p.y_batch * size, type, (int)p.n, p.y_batch,
+                (int)cyg_min<int64_t>(p.batches - done, BATCHES), wide ? COMPUTE_64F : tf32 ? COMPUTE_32F_FAST_TF32 : COMPUTE_32F,
+                DEFAULT_ALGORITHM);
+        };
+        int status = multiply();
+        if (status == NO_MEMORY && cyg_make_room()) status = multiply();
+        if (status != 0) return cyg_library_failed("cublasGemmStridedBatchedEx", status, nullptr);
+    }
+    return 0;
 }
 
 #endif

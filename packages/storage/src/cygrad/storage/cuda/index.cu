@@ -112,7 +112,7 @@ template <class T> struct JoinBlocks {
         const int64_t b = i / on.inner, e = i - b * on.inner, first = b << LOG_BLOCK * level;
         if (on.places[first] != on.places[first + ((int64_t)1 << LOG_BLOCK * level) - 1]) return;
         int64_t o[2];
-        on.around.at(e, o);
+        on.around.find(e, o);
         const int64_t j = b << LOG_BLOCK;
         ValueOf<T> y = level > 1 ? on.blocks[level - 1][j * on.inner + e] : Stored<T>::load(*(const T*)(on.v + o[0] + on.order[j] * on.step));
         CYG_ROLLED

@@ -76,7 +76,7 @@ int cyg_norm_weight(int code, char* y, const char* d, const char* x, int64_t row
 enum CygScan { CYG_SCAN_SUM, CYG_SCAN_PRODUCT, CYG_SCAN_MAX, CYG_SCAN_MIN, CYG_SCAN_LOGSUM, CYG_SCAN_RECURRENCE };
 /* d: the factors of a recurrence, or the places (int64) of an extremum, which are written. Sums and products of integers are
    int64. Lines may have negative strides, and are not empty. */
-int64_t cyg_scan_scratch(const CygLines* lines);
+int64_t cyg_scan_scratch(const CygLines* lines);       /* of 0 bytes none is needed */
 int cyg_scan(int what, int code, const CygLines* lines, void* scratch, void* stream);
 
 /* == indices == */

@@ -516,8 +516,9 @@ cdef int index_put_into(Meta* x, Meta** index, int n, Meta* value, bint accumula
 
 cdef Storage chosen_numbers(Meta* x, int64_t* found):
     """Row-major numbers of the elements that are not zero."""
-    cdef Storage running, room, numbers
+    cdef Storage running, room = None, numbers
     cdef CygLines l
+    cdef int64_t nbytes
     cdef int64_t sizes[MAXDIM]
     cdef int64_t steps[MAXDIM]
     cdef void* stream
@@ -537,8 +538,10 @@ cdef Storage chosen_numbers(Meta* x, int64_t* found):
     l.x = l.d = running.ptr
     l.lines, l.count = 1, x.numel
     l.st[0] = l.st[1] = l.st[2] = 8
-    room = scratch(x.device, cyg_scan_scratch(&l))
-    ran(cyg_scan(CYG_SCAN_SUM, INT64, &l, room.ptr, stream), "nonzero", INT64)
+    nbytes = cyg_scan_scratch(&l)
+    if nbytes:
+        room = scratch(x.device, nbytes)
+    ran(cyg_scan(CYG_SCAN_SUM, INT64, &l, room.ptr if nbytes else NULL, stream), "nonzero", INT64)
     read_back(found, x.device, running.ptr + (x.numel - 1) * 8, 8)
     numbers = scratch(x.device, max(found[0], 1) * 8)
     ran(cyg_chosen(<int64_t*>running.ptr, <int64_t*>numbers.ptr, x.numel, stream), "nonzero", INT64)

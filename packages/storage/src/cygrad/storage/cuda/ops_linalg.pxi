@@ -23,13 +23,13 @@ cdef extern from "kernels.h" nogil:
 cdef bint has_blas = False
 
 
-def library_paths(str package, str name):
+def library_paths(str package, str name, tuple versions):
     """Where a library of NVIDIA's may lie: its wheels, then wherever the loader of this system looks."""
     found = []
     for folder in sys.path:
         for where in (package, "cu13", "cu12"):
             found += sorted(glob(os.path.join(folder, "nvidia", where, "lib", name + ".so.*")), reverse=True)
-    return found + [f"{name}.so.{version}" for version in (13, 12, 9, 8)] + [name + ".so"]
+    return found + [f"{name}.so.{version}" for version in versions] + [name + ".so"]
 
 
 cdef int open_blas() except -1:
@@ -37,7 +37,7 @@ cdef int open_blas() except -1:
     global has_blas
     if has_blas:
         return 0
-    for path in library_paths("cublas", "libcublas"):
+    for path in library_paths("cublas", "libcublas", (13, 12, 11)):
         if cyg_blas_open(os.fsencode(path)):
             has_blas = True
             return 0

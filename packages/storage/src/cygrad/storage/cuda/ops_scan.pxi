@@ -20,9 +20,10 @@ cdef int scan_into(int kid, Meta* y, Meta* x, Meta* third, int64_t dim, bint rev
     """
     cdef CygLines l
     cdef Meta* operands[3]
-    cdef Storage room
+    cdef Storage room = None
     cdef void* stream
     cdef char* d
+    cdef int64_t nbytes
     cdef int k
     cdef int what = (CYG_SCAN_SUM if kid == H_CUMSUM else CYG_SCAN_PRODUCT if kid == H_CUMPROD else
                      CYG_SCAN_MAX if kid == H_CUMMAX else CYG_SCAN_MIN if kid == H_CUMMIN else
@@ -42,6 +43,8 @@ cdef int scan_into(int kid, Meta* y, Meta* x, Meta* third, int64_t dim, bint rev
         if kid == H_RECURRENCE:
             d -= l.st[2]
     l.d = d
+    nbytes = cyg_scan_scratch(&l)
+    if nbytes:
+        room = scratch(y.device, nbytes)
     enter(y.device, &stream)
-    room = scratch(y.device, cyg_scan_scratch(&l))
-    return ran(cyg_scan(what, x.dtype, &l, room.ptr, stream), "scan", x.dtype)
+    return ran(cyg_scan(what, x.dtype, &l, room.ptr if nbytes else NULL, stream), "scan", x.dtype)

@@ -29,7 +29,7 @@ cdef bint open_cudnn() except -1:
         return True
     if searched == sys.path:
         return False
-    for path in library_paths("cudnn", "libcudnn"):
+    for path in library_paths("cudnn", "libcudnn", (9, 8)):
         if cyg_cudnn_open(os.fsencode(path)):
             return True
     searched = list(sys.path)

@@ -144,7 +144,8 @@ int cyg_rt_unpin(void* p) { return told(cudaFreeHost(p)); }
 
 int cyg_rt_is_pinned(const void* p) {
     cudaPointerAttributes found;
-    return told(cudaPointerGetAttributes(&found, p)) == 0 && found.type == cudaMemoryTypeHost;
+    On on(chosen.device);
+    return !on.failed && told(cudaPointerGetAttributes(&found, p)) == 0 && found.type == cudaMemoryTypeHost;
 }
 
 int cyg_rt_copy(void* to, const void* from, int64_t nbytes, int direction, int device, int from_device, void* stream) {

@@ -211,7 +211,12 @@ include "pinned.pxi"         # page-locked memory of the CPU
 
 def is_pinned(Storage s not None):
     """Whether a storage's memory is page-locked."""
-    return s.device == 0 and s.nbytes > 0 and cyg_rt_is_pinned(s.ptr) != 0
+    if s.device != 0 or s.nbytes <= 0:
+        return False
+    if pinned_around(s.ptr) is not None:
+        return True
+    # Another library may have locked it. CUDA is only asked where it is in use, since being asked takes a device's memory.
+    return in_use and not in_child and cyg_rt_is_pinned(s.ptr) != 0
 
 
 def record_stream(Storage s not None, Stream stream not None):

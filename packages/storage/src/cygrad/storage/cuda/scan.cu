@@ -128,7 +128,7 @@ template <class Op> struct ScanTiles {
     }
 };
 
-// One thread a line: for short lines, and for the totals of chunks.
+// One thread a line, for short lines.
 template <class Op> struct ScanLines {
     enum { THREADS = 128 };
     typedef typename Op::State State;
@@ -153,27 +153,50 @@ template <class Op> struct ScanLines {
     }
 };
 
+enum { ENOUGH = 512 };                       // blocks that keep a card busy, and so the most chunks of a line
+
+// The totals of a line's chunks, by a block.
 template <class Op> struct ScanTotals {
-    enum { THREADS = 128 };
+    enum { THREADS = 128, EACH = ENOUGH / THREADS };
     typedef typename Op::State State;
     Op op;
     State* totals;
-    int64_t lines, chunks;
+    int chunks;
     CYG_BODY void operator()(Grid g) const {
+        CYG_SHARED(State, part, THREADS);
+        CYG_LOCAL_ARRAY(State, own, EACH);
+        CYG_LOCAL(State, next);
+        State* line = totals + g.block * chunks;
         CYG_EACH_THREAD(t) {
-            const int64_t line = g.block * THREADS + t;
-            if (line < lines)
-                for (int64_t c = 1; c < chunks; c++)
-                    totals[line * chunks + c] = op.join(totals[line * chunks + c - 1], totals[line * chunks + c]);
+            CYG_UNROLL
+            for (int e = 0; e < EACH; e++) CYG_MY(own, t)[e] = t * EACH + e < chunks ? line[t * EACH + e] : op.none();
+            CYG_UNROLL
+            for (int e = 1; e < EACH; e++) CYG_MY(own, t)[e] = op.join(CYG_MY(own, t)[e - 1], CYG_MY(own, t)[e]);
+            part[t] = CYG_MY(own, t)[EACH - 1];
+        }
+        CYG_SYNC();
+        CYG_ROLLED
+        for (int d = 1; d < THREADS; d *= 2) {
+            CYG_EACH_THREAD(t) CYG_MY(next, t) = t >= d ? op.join(part[t - d], part[t]) : part[t];
+            CYG_SYNC();
+            CYG_EACH_THREAD(t) part[t] = CYG_MY(next, t);
+            CYG_SYNC();
+        }
+        CYG_EACH_THREAD(t) {
+            CYG_UNROLL
+            for (int e = 0; e < EACH; e++)
+                if (t * EACH + e < chunks) line[t * EACH + e] = t ? op.join(part[t - 1], CYG_MY(own, t)[e]) : CYG_MY(own, t)[e];
         }
     }
 };
 
-enum { ENOUGH = 512 };                       // blocks that keep a card busy
-
 int64_t chunks_of(const CygLines& l) {
     if (l.lines >= ENOUGH || l.count < 8192) return 1;
     return cyg_max<int64_t>(1, cyg_min<int64_t>(ENOUGH / l.lines, l.count / 4096));
+}
+
+bool by_lines(const CygLines& l) {
+    return l.lines >= 1024 && (l.count <= 64 || (l.ndim && l.step[0][1] < l.st[1] && l.step[0][1] > 0 && l.size[0] >= 32));
 }
 
 template <class Op> int run(const Op& op, const CygLines& l, void* scratch, void* stream) {
@@ -183,7 +206,7 @@ template <class Op> int run(const Op& op, const CygLines& l, void* scratch, void
         k.at.clear();
         for (int d = 0; d < l.ndim; d++) k.at.add(l.size[d], l.step[d]);
     };
-    if (l.lines >= 1024 && (l.count <= 64 || (l.ndim && l.step[0][1] < l.st[1] && l.step[0][1] > 0 && l.size[0] >= 32))) {
+    if (by_lines(l)) {
         ScanLines<Op> k;
         set(k);
         k.lines = l.lines;
@@ -198,8 +221,8 @@ template <class Op> int run(const Op& op, const CygLines& l, void* scratch, void
     int error = 0;
     if (k.chunks > 1) {
         error = cyg_launch(k, l.lines * k.chunks, stream);
-        ScanTotals<Op> join = {op, k.totals, l.lines, k.chunks};
-        if (!error) error = cyg_launch(join, cyg_parts(l.lines, ScanTotals<Op>::THREADS), stream);
+        ScanTotals<Op> join = {op, k.totals, (int)k.chunks};
+        if (!error) error = cyg_launch(join, l.lines, stream);
     }
     k.measure = false;
     return error ? error : cyg_launch(k, l.lines * k.chunks, stream);
@@ -222,7 +245,10 @@ template <class T> int run_real(int what, const CygLines& l, void* scratch, void
 
 }
 
-int64_t cyg_scan_scratch(const CygLines* lines) { return lines->lines * (chunks_of(*lines) + 1) * 16; }
+int64_t cyg_scan_scratch(const CygLines* lines) {
+    const int64_t chunks = by_lines(*lines) ? 1 : chunks_of(*lines);
+    return chunks > 1 ? lines->lines * chunks * 16 : 0;
+}
 
 int cyg_scan(int what, int code, const CygLines* lines, void* scratch, void* stream) {
     if (lines->ndim > CYG_DIMS) return CYG_TOO_MANY_DIMS;
