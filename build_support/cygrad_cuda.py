@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
@@ -93,5 +94,7 @@ def complete(extension, source: Path, generated: Path, build: Path, jobs: int) -
     extension.libraries = ["stdc++", "pthread", "dl"]
     extension.define_macros = [*extension.define_macros, ("CYGRAD_CUDA_HOST", "1" if mode() == "host" else "0")]
     if mode() == "1":
+        known = " ".join(re.findall(r"(?:sm|compute)_\w+", " ".join(s.partition("code=")[2] for s in NVCC_OPTIONS)))
+        extension.define_macros.append(("CYGRAD_CUDA_ARCHITECTURES", f'"{known}"'))
         extension.library_dirs = [library_folder(compiler()).as_posix()]
         extension.libraries = ["cudart_static", *extension.libraries, "rt"]

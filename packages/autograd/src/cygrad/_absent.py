@@ -7,6 +7,8 @@ name is not found.
 NO_COMPILER = "there is no compiler: functions and modules run as they are, so the call can be left out"
 NO_SPARSE = "tensors are dense here; SciPy's sparse arrays take and give NumPy arrays, which share memory with tensors"
 NO_QUANTIZED = "there are no quantized tensors; int8 and uint8 are ordinary dtypes"
+NO_GRAPHS = "graphs of CUDA are not here: operations are launched one by one, so the call can be left out"
+ONE_ALLOCATOR = "memory of devices comes from cygrad's own allocator"
 ONE_PROCESS = ("training runs in one process here; nn.DataParallel uses several devices, and utils.data.DataLoader has "
                "worker processes")
 ONLY_CPU = "devices are the CPU and those of CUDA, see cygrad.cuda"
@@ -27,7 +29,11 @@ _REASONS = {
         "fake_quantize_per_channel_affine nn.quantized nn.quantizable nn.qat nn.intrinsic"
     ),
     ONE_PROCESS: "distributed nn.parallel.DistributedDataParallel nn.parallel.distributed futures fork wait",
-    ONLY_CPU: "mtia Stream Event",
+    ONLY_CPU: "mtia",
+    NO_GRAPHS: (
+        "cuda.CUDAGraph cuda.graph cuda.graphs cuda.graph_pool_handle cuda.make_graphed_callables accelerator.Graph"
+    ),
+    ONE_ALLOCATOR: "cuda.MemPool cuda.use_mem_pool cuda.CUDAPluggableAllocator cuda.change_current_allocator",
     NO_SYMBOLS: "fx SymInt SymFloat SymBool cond while_loop",
 }
 
@@ -38,6 +44,9 @@ ABSENT = {name: reason for reason, names in _REASONS.items() for name in names.s
     "masked": "masked tensors are not here; where(), masked_fill() and the nan... reductions do most of their work",
     "nested": "nested tensors are not here; nn.utils.rnn pads and packs sequences of several lengths",
     "jagged": "nested tensors are not here; nn.utils.rnn pads and packs sequences of several lengths",
+    "cuda.comm": "nn.parallel has replicate, scatter, gather and parallel_apply",
+    "cuda.nccl": ONE_PROCESS,
+    "cuda.jiterator": NO_COMPILER,
     "overrides": "the protocol __torch_function__ is not here: functions take tensors and their subclasses",
     "monitor": NOT_HERE,
     "nn.Container": "it is deprecated: subclass nn.Module",
@@ -66,7 +75,9 @@ for _name in ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnu
 
 for _name in ("Bool", "Byte", "Char", "Short", "Int", "Long", "Half", "BFloat16", "Float", "Double", "ComplexFloat",
               "ComplexDouble"):
-    ABSENT[f"{_name}Storage"] = "x.storage() is a TypedStorage of any dtype, x.untyped_storage() counts bytes"
+    for _place in ("", "cuda."):
+        ABSENT[f"{_place}{_name}Storage"] = (
+            "x.storage() is a TypedStorage of any dtype, x.untyped_storage() counts bytes")
 
 for _name in ("CatTransform", "ContinuousBernoulli", "CorrCholeskyTransform", "CumulativeDistributionTransform",
               "ExponentialFamily", "GeneralizedPareto", "LKJCholesky", "LowRankMultivariateNormal",

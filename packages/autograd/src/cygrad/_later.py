@@ -7,7 +7,8 @@ MODULES = frozenset((
 
 # Names of the top that stand in a module -> the module.
 ELSEWHERE = {
-    "GradScaler": "amp", "OutOfMemoryError": "cuda", "load": "serialization", "save": "serialization",
+    "AcceleratorError": "cuda", "Event": "cuda._streams", "GradScaler": "amp", "OutOfMemoryError": "cuda",
+    "Stream": "cuda._streams", "load": "serialization", "save": "serialization",
     "to_dlpack": "utils.dlpack", "vmap": "func",
 }  # fmt: skip
 

@@ -1,5 +1,7 @@
 """Random number generators and their seeds, as PyTorch's torch.random."""
 
+import struct
+import sys
 from contextlib import contextmanager
 
 from cygrad.storage import cuda
@@ -56,6 +58,32 @@ class Generator(_Numbers):
             raise TypeError(f"RNG state must be a torch.ByteTensor, got a tensor of {new_state.dtype}")
         return super().set_state(bytes(new_state.flatten().tolist()))
 
+    def get_offset(self):
+        """How many words were drawn since it was started; RuntimeError on the CPU, where they are not counted."""
+        return self._counted("get_offset")[1]
+
+    def set_offset(self, offset):
+        """Continue as if so many words had been drawn, a multiple of 4; returns the generator."""
+        seed, _ = self._counted("set_offset")
+        if not isinstance(offset, int) or isinstance(offset, bool):
+            raise TypeError(f"set_offset(): an int is wanted, got {type(offset).__name__}")
+        if not 0 <= offset < 1 << 64 or offset % 4:
+            raise RuntimeError(f"set_offset(): the offset must be a multiple of 4 of 64 bits, got {offset}")
+        return super().set_state(struct.pack("<QQ", seed, offset))
+
+    def _counted(self, name):
+        if not self.device_code:
+            raise RuntimeError(f"{name}(): a generator of the CPU does not count what it draws")
+        return struct.unpack("<QQ", super().get_state())
+
+    def graphsafe_get_state(self):
+        """NotImplementedError: graphs of CUDA are not here; see `clone_state`."""
+        raise NotImplementedError("graphsafe_get_state(): graphs of CUDA are not here; clone_state() gives a copy")
+
+    def graphsafe_set_state(self, state):
+        """NotImplementedError: graphs of CUDA are not here; see `set_state`."""
+        raise NotImplementedError("graphsafe_set_state(): graphs of CUDA are not here; set_state() takes a state")
+
     def clone_state(self):
         """A new generator in the same state."""
         return Generator(self.device).set_state(self.get_state())
@@ -82,9 +110,20 @@ default_generator = Generator()
 _use_generator(default_generator)
 
 
+def _of_device(code):
+    return Generator(device("cuda", code - 1))
+
+
+cuda.make_generator = _of_device
+
+
 def seed():
-    """Start the default generator anew with a seed from the operating system; returns the seed."""
-    return default_generator.seed()
+    """Start the default generators of the CPU and all devices anew, with one seed from the system; returns the seed."""
+    value = default_generator.seed()
+    devices = sys.modules.get("cygrad.storage.cuda._cuda")
+    if devices is not None:
+        devices.seed_all(value)
+    return value
 
 
 def initial_seed():
@@ -102,9 +141,15 @@ def set_rng_state(new_state):
     default_generator.set_state(new_state)
 
 
-def _states():
-    """The states of all default generators: the CPU's, and the devices' where one was used."""
-    return [(generator, generator.get_state()) for generator in (default_generator, *cuda.generators())]
+def _states(devices):
+    """The states of the default generators: the CPU's, and those of some devices; None: of all that were used."""
+    if devices is None:
+        others = cuda.generators()
+    else:
+        from .cuda.random import generator_of
+
+        others = [generator_of(where) for where in devices]
+    return [(generator, generator.get_state()) for generator in (default_generator, *others)]
 
 
 def _restore(states):
@@ -119,14 +164,14 @@ def fork_rng(devices=None, enabled=True, _caller="fork_rng", _devices_kw="device
     Parameters
     ----------
     devices : iterable, optional
-        Ignored: the generators of all devices are looked after.
+        The devices whose generators are looked after, beside the CPU's; default: all.
     enabled : bool
         Whether it does anything.
     """
     if not enabled:
         yield
         return
-    states = _states()
+    states = _states(devices)
     try:
         yield
     finally:

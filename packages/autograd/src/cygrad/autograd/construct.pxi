@@ -238,7 +238,7 @@ cdef Tensor from_buffer(object array):
     return y
 
 
-def tensor(data=REQUIRED, *, dtype=None, device=None, requires_grad=False):
+def tensor(data=REQUIRED, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
     """A new tensor with a copy of `data`.
 
     Parameters
@@ -249,6 +249,8 @@ def tensor(data=REQUIRED, *, dtype=None, device=None, requires_grad=False):
     device : str or device, optional
         Default: that of `data`, if it is a Tensor; else the CPU.
     requires_grad : bool
+    pin_memory : bool
+        Whether its memory is page-locked, so that CUDA devices copy it on their own.
 
     Raises
     ------
@@ -259,7 +261,7 @@ def tensor(data=REQUIRED, *, dtype=None, device=None, requires_grad=False):
     RuntimeError
         Something in `data` is no number, or does not fit `dtype`.
     """
-    cdef int code = code_or_none(dtype)
+    cdef int code = code_or_none(dtype), pin = check_layout(None, pin_memory, "tensor")
     cdef Tensor y, src
     place = device
     if data is REQUIRED:
@@ -273,14 +275,14 @@ def tensor(data=REQUIRED, *, dtype=None, device=None, requires_grad=False):
         src = from_buffer(data)
     else:
         y = from_sequence(data, code)
-        return finish_new(y, check_new(device, requires_grad, y.m.dtype, "tensor"))
+        return pin_new(finish_new(y, check_new(device, requires_grad, y.m.dtype, "tensor")), pin)
     code = src.m.dtype if code < 0 else code
     on = check_new(place, requires_grad, code, "tensor")
     if src.flags & BATCHED:
-        return finish_new(op_clone(cast_data(alias_of(src), code)), on)
+        return pin_new(finish_new(op_clone(cast_data(alias_of(src), code)), on), pin)
     y = tensor_new()
     adopt(y, ops.op_clone(&y.m, &src.m, code, False))
-    return finish_new(y, on)
+    return pin_new(finish_new(y, on), pin)
 
 
 cdef bint shareable(object array):
@@ -404,9 +406,9 @@ def zeros(*sizes, size=None, out=None, dtype=None, layout=None, device=None, req
     cdef Dims d
     cdef int code = code_beside(dtype, out, default_dtype())
     parse_shape(sizes if size is None else (size, *sizes), &d, "zeros")
-    check_layout(layout, pin_memory, "zeros")
+    pin = check_layout(layout, pin_memory, "zeros")
     on = check_new(device, requires_grad, code, "zeros")
-    return finish(finish_new(filled_zero(&d, 0.0, code, on >> 1), on), out)
+    return finish(pin_new(finish_new(filled_zero(&d, 0.0, code, on >> 1), on), pin), out)
 
 
 def ones(*sizes, size=None, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
@@ -414,9 +416,9 @@ def ones(*sizes, size=None, out=None, dtype=None, layout=None, device=None, requ
     cdef Dims d
     cdef int code = code_beside(dtype, out, default_dtype())
     parse_shape(sizes if size is None else (size, *sizes), &d, "ones")
-    check_layout(layout, pin_memory, "ones")
+    pin = check_layout(layout, pin_memory, "ones")
     on = check_new(device, requires_grad, code, "ones")
-    return finish(finish_new(filled_zero(&d, 1.0, code, on >> 1), on), out)
+    return finish(pin_new(finish_new(filled_zero(&d, 1.0, code, on >> 1), on), pin), out)
 
 
 def empty(*sizes, size=None, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, memory_format=None):
@@ -424,12 +426,12 @@ def empty(*sizes, size=None, out=None, dtype=None, layout=None, device=None, req
     cdef Dims d
     cdef int code = code_beside(dtype, out, default_dtype())
     parse_shape(sizes if size is None else (size, *sizes), &d, "empty")
-    check_layout(layout, pin_memory, "empty")
+    pin = check_layout(layout, pin_memory, "empty")
     on = check_new(device, requires_grad, code, "empty")
     y = filled(&d, None, code, on >> 1)
     if memory_format is not None and memory_format is not contiguous_format:
         y = like(y, None, None, None, False, "empty", memory_format)
-    return finish(finish_new(y, on), out)
+    return finish(pin_new(finish_new(y, on), pin, False), out)
 
 
 def full(size=REQUIRED, fill_value=REQUIRED, *, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
@@ -441,33 +443,33 @@ def full(size=REQUIRED, fill_value=REQUIRED, *, out=None, dtype=None, layout=Non
     code = (BOOL if isinstance(fill_value, bool) else INT64 if isinstance(fill_value, int)
             else default_complex() if isinstance(fill_value, complex) else default_dtype())
     code = code_beside(dtype, out, code)
-    check_layout(layout, pin_memory, "full")
+    pin = check_layout(layout, pin_memory, "full")
     on = check_new(device, requires_grad, code, "full")
-    return finish(finish_new(filled(&d, fill_value, code, on >> 1), on), out)
+    return finish(pin_new(finish_new(filled(&d, fill_value, code, on >> 1), on), pin), out)
 
 
 def zeros_like(input=REQUIRED, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, memory_format=None):
     """Zeros in the shape, dtype and layout of `input`."""
-    check_layout(layout, pin_memory, "zeros_like")
-    return like(input, 0.0, dtype, device, requires_grad, "zeros_like", memory_format)
+    pin = check_layout(layout, pin_memory, "zeros_like")
+    return pin_new(like(input, 0.0, dtype, device, requires_grad, "zeros_like", memory_format), pin)
 
 
 def ones_like(input=REQUIRED, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, memory_format=None):
     """Ones in the shape, dtype and layout of `input`."""
-    check_layout(layout, pin_memory, "ones_like")
-    return like(input, 1.0, dtype, device, requires_grad, "ones_like", memory_format)
+    pin = check_layout(layout, pin_memory, "ones_like")
+    return pin_new(like(input, 1.0, dtype, device, requires_grad, "ones_like", memory_format), pin)
 
 
 def empty_like(input=REQUIRED, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, memory_format=None):
     """Uninitialised, in the shape, dtype and layout of `input`."""
-    check_layout(layout, pin_memory, "empty_like")
-    return like(input, None, dtype, device, requires_grad, "empty_like", memory_format)
+    pin = check_layout(layout, pin_memory, "empty_like")
+    return pin_new(like(input, None, dtype, device, requires_grad, "empty_like", memory_format), pin, False)
 
 
 def full_like(input=REQUIRED, fill_value=REQUIRED, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, memory_format=None):
     """A number in the shape, dtype and layout of `input`."""
-    check_layout(layout, pin_memory, "full_like")
-    return like(input, as_fill(fill_value, "full_like"), dtype, device, requires_grad, "full_like", memory_format)
+    pin = check_layout(layout, pin_memory, "full_like")
+    return pin_new(like(input, as_fill(fill_value, "full_like"), dtype, device, requires_grad, "full_like", memory_format), pin)
 
 
 cdef Tensor like(object input, object value, object dt, object device, object requires_grad, str name, object order=None):

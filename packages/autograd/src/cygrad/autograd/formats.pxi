@@ -51,12 +51,39 @@ cdef Format format_of(object f, int ndim, str name) except *:
 
 
 cdef int check_layout(object given, object pin_memory, str name) except -1:
-    """The options of new tensors that have one value here."""
+    """The layout of new tensors, which has one value here; returns whether their memory is to be page-locked, for `pin_new`."""
     if given is not None and given is not strided:
         wrong_type(given, name, "layout", "torch.strided")
-    if pin_memory is not None and pin_memory is not False and as_flag(pin_memory, name, "pin_memory"):
-        raise RuntimeError(f"{name}(): memory can be pinned for an accelerator only, and there is none")
-    return 0
+    return pin_memory is not None and pin_memory is not False and check_pin(pin_memory, name)
+
+
+cdef int check_pin(object pin_memory, str name) except -1:
+    if not as_flag(pin_memory, name, "pin_memory"):
+        return 0
+    from cygrad.storage import cuda
+    reason = cuda.why_not()
+    if reason is not None:
+        raise RuntimeError(f"{name}(): memory can be pinned for an accelerator only, and there is none: {reason}")
+    return 1
+
+
+cdef Tensor pin_new(Tensor y, int pin, bint written=True):
+    """y, which nobody else holds yet, with its memory page-locked if that is wanted."""
+    cdef Storage memory
+    if not pin:
+        return y
+    if y.mem is None or y.flags & BATCHED:
+        raise NotImplementedError("pin_memory=True is not supported inside of vmap")
+    if y.mem.device:
+        raise RuntimeError(f"only tensors on the CPU can be pinned, not one on {device_object(y.mem.device)}")
+    from cygrad.storage import cuda
+    memory = cuda.extension().pinned_storage(y.mem.nbytes)
+    if written and y.mem.nbytes:
+        memcpy(memory.ptr, y.mem.ptr, y.mem.nbytes)
+    memory.origin, memory.version = y.mem.origin, y.mem.version
+    y.m.data = memory.ptr + (y.m.data - y.mem.ptr)
+    y.mem = memory
+    return y
 
 
 cdef int channels_strides(const Meta* m, int64_t* strides) noexcept:
@@ -158,7 +185,7 @@ def empty_strided(size=REQUIRED, stride=REQUIRED, *, dtype=None, layout=None, de
     parse_ints(stride, &s, "empty_strided", "stride")
     if d.n != s.n:
         raise RuntimeError(f"empty_strided(): dimensionality of sizes ({d.n}) must match dimensionality of strides ({s.n})")
-    check_layout(layout, pin_memory, "empty_strided")
+    pin = check_layout(layout, pin_memory, "empty_strided")
     on = check_new(device, requires_grad, code, "empty_strided")
     for i in range(d.n):
         if d.v[i] < 0 or s.v[i] < 0:
@@ -173,7 +200,7 @@ def empty_strided(size=REQUIRED, stride=REQUIRED, *, dtype=None, layout=None, de
     memory = storage_on(on >> 1, (end + 1) * ITEMSIZE[code] if y.m.numel else 0)
     adopt(y, memory)
     y.m.data = memory.ptr
-    return finish_new(y, on)
+    return pin_new(finish_new(y, on), pin, False)
 
 
 # ---- in place --------------------------------------------------------------------------------------------------------

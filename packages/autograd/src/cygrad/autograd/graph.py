@@ -4,6 +4,8 @@ import contextlib
 import weakref
 from collections import namedtuple
 
+from cygrad.storage import cuda
+
 from . import _core
 from ._core import Node, RemovableHandle, increment_version
 
@@ -75,7 +77,12 @@ class saved_tensors_hooks:
 
 
 class save_on_cpu(saved_tensors_hooks):
-    """Keeps what is saved in the memory of the CPU, where it is anyway: there is no other device.
+    """Keeps what is saved in the memory of the CPU, until the backward pass needs it.
+
+    Parameters
+    ----------
+    pin_memory : bool
+        Whether that memory is page-locked, so that devices copy to it and from it on their own.
 
     Raises
     ------
@@ -84,9 +91,17 @@ class save_on_cpu(saved_tensors_hooks):
     """
 
     def __init__(self, pin_memory=False, device_type="cuda"):
-        if pin_memory:
+        if pin_memory and cuda.why_not() is not None:
             raise RuntimeError(f"save_on_cpu(pin_memory=True) needs an accelerator ({device_type!r}); there is none")
-        super().__init__(lambda tensor: (tensor.device, tensor.cpu()), lambda packed: packed[1].to(packed[0]))
+
+        def pack(tensor):
+            if not pin_memory:
+                return tensor.device, tensor.cpu()
+            kept = _core.empty_like(tensor, device="cpu", pin_memory=True)
+            kept.copy_(tensor)
+            return tensor.device, kept
+
+        super().__init__(pack, lambda packed: packed[1].to(packed[0], non_blocking=pin_memory))
 
 
 @contextlib.contextmanager

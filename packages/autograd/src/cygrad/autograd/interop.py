@@ -2,6 +2,7 @@
 
 import sys
 
+from cygrad.storage import cuda
 from cygrad.storage.core import device as Device
 from cygrad.storage.core import dtypes
 from cygrad.storage.interop import dlpack_from_storage, storage_from_dlpack, storage_from_file
@@ -115,7 +116,7 @@ def from_dlpack(ext_tensor, *, device=None, copy=None):
     BufferError
         The array lies on another device, or the producer cannot share it.
     ValueError
-        Negative strides.
+        Negative strides; or ``copy=False``, and the array lies elsewhere than `device`.
     """
     if copy is not None:
         _flag(copy, "from_dlpack", "copy")
@@ -123,6 +124,9 @@ def from_dlpack(ext_tensor, *, device=None, copy=None):
         raise RuntimeError(f"from_dlpack received an invalid capsule: {type(ext_tensor).__name__} has no __dlpack__, "
                            "and is none")
     t = over(*storage_from_dlpack(ext_tensor, False if copy is False else None))
+    if copy is False and device is not None and empty(0, device=device).device != t.device:
+        raise ValueError(f"from_dlpack(): an array on {t.device} is not brought to {device} without a copy, which "
+                         "copy=False does not allow")
     t = t.clone() if copy else t
     return t if device is None else t.to(device)
 
@@ -176,19 +180,19 @@ def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None
     Parameters
     ----------
     stream : int, optional
-        Of a CUDA device: the consumer's, which waits for the values; -1: nobody waits.
+        Of a CUDA device: the consumer's, which waits for the values; 1: the default one; -1: nobody waits.
     max_version : tuple of int, optional
         The newest version that the consumer reads; capsules are of version 1.0, or 0 where it names none.
     dl_device : tuple of int, optional
-        The tensor's own, as ``__dlpack_device__`` names it.
+        Where the consumer wants it, as ``__dlpack_device__`` names devices: a tensor elsewhere is copied there.
     copy : bool, optional
-        True gives away a copy.
+        True gives away a copy, False never does.
 
     Raises
     ------
     BufferError
-        The tensor requires a gradient, another device is wanted, or the consumer cannot be told that the memory is
-        read-only.
+        The tensor requires a gradient, lies elsewhere than is wanted while no copy is allowed, there is no such
+        device, or the consumer cannot be told that the memory is read-only.
     """
     tensor_arg(self, "__dlpack__", "self")
     if stream is not None and type(stream) is not int:
@@ -197,14 +201,31 @@ def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None
         raise AssertionError(f"stream should be None on cpu, got {stream}.")
     if self.requires_grad:
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+    if self.is_cuda and stream == 0:
+        raise AssertionError("unsupported stream on CUDA: 0, which may be either default stream; 1 is that of all "
+                             "threads")
+    if self.is_cuda and stream == 2:
+        raise BufferError("per-thread default stream is not supported.")
     if dl_device is not None and tuple(dl_device) != __dlpack_device__(self):
-        raise BufferError(f"a tensor on {self.device}, which is DLPack device {__dlpack_device__(self)}, cannot be "
-                          f"exported to device {tuple(dl_device)}")
-    t = self.clone() if copy else self
+        t, copy = _moved(self, tuple(dl_device), copy), True
+    else:
+        t = self.clone() if copy else self
     if t.is_cuda and stream != -1:
         _hand_over(t.device, 0 if stream in (None, 1) else stream)
     return dlpack_from_storage(t.untyped_storage(), t.dtype, tuple(t.shape), t.stride(), t.storage_offset(),
                                max_version is not None and max_version[0] >= 1, bool(copy), stream not in (None, 1, -1))
+
+
+def _moved(t, dl_device, copy):
+    """A copy on the device that DLPack names so."""
+    kind, index = dl_device
+    why = "copy=False does not allow the copy that it takes" if copy is False else "there is no such device here"
+    if copy is not False and (kind, index) == (1, 0):
+        return t.cpu()
+    if copy is not False and kind == 2 and index < cuda.device_count():
+        return t.to(f"cuda:{index}")
+    raise BufferError(f"a tensor on {t.device}, which is DLPack device {__dlpack_device__(t)}, cannot be exported to "
+                      f"device {dl_device}: {why}")
 
 
 def __dlpack_device__(self):
@@ -214,9 +235,44 @@ def __dlpack_device__(self):
 
 def _hand_over(device, address):
     """Let the consumer's stream wait for the work that makes the values."""
-    from cygrad import cuda
+    from cygrad.cuda import Stream, current_stream
 
-    cuda.Stream(device, stream_ptr=address).wait_stream(cuda.current_stream(device))
+    Stream(device, stream_ptr=address).wait_stream(current_stream(device))
+
+
+def _cuda_array(self):
+    """What Numba, CuPy and others ask for to share the memory of a tensor on a CUDA device (version 2).
+
+    Raises
+    ------
+    AttributeError
+        The tensor is on the CPU, or its elements have no name there.
+    RuntimeError
+        It requires a gradient.
+    """
+    if not self.is_cuda:
+        raise AttributeError(f"__cuda_array_interface__ is for tensors on CUDA devices, not on {self.device}: cuda() "
+                             "copies one there")
+    if self.requires_grad:
+        raise RuntimeError("__cuda_array_interface__ cannot be taken of a tensor that requires grad: use detach()")
+    kind = _KINDS.get(self.dtype)
+    if kind is None:
+        raise AttributeError(f"__cuda_array_interface__ has no name for elements of {self.dtype}")
+    size = self.element_size()
+    return {
+        "typestr": f"{'|' if size == 1 else _ORDER}{kind}{size}",
+        "shape": tuple(self.shape),
+        "strides": None if self.is_contiguous() else tuple(s * size for s in self.stride()),
+        "data": (self.data_ptr() if self.numel() else 0, self.untyped_storage()._readonly),
+        "version": 2,
+    }
+
+
+_ORDER = "<" if sys.byteorder == "little" else ">"
+_KINDS = {dtypes["bool"]: "b"}     # dtype -> letter of its kind, as NumPy has them
+for _letter, _names in (("i", "int8 int16 int32 int64"), ("u", "uint8 uint16 uint32 uint64"),
+                        ("f", "float16 float32 float64"), ("c", "complex64 complex128")):
+    _KINDS.update((dtypes[name], _letter) for name in _names.split())
 
 
 def __array_wrap__(self, array, context=None, return_scalar=False):
@@ -282,3 +338,4 @@ def share_memory_(self):
 
 add_methods({f.__name__: f for f in (__dlpack__, __dlpack_device__, __array_wrap__, __array_namespace__, __reversed__,
                                      is_shared, share_memory_, to_device)})
+add_methods({"__cuda_array_interface__": property(_cuda_array)})

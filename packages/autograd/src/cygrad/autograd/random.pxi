@@ -250,16 +250,16 @@ def rand(*size, generator=None, out=None, dtype=None, layout=None, device=None, 
     """Uniform numbers in [0, 1)."""
     cdef Dims d
     parse_shape(size, &d, "rand")
-    check_layout(layout, pin_memory, "rand")
-    return new_drawn(&d, ops.UNIFORM, 0, 1, generator, out, dtype, device, requires_grad, "rand")
+    pin = check_layout(layout, pin_memory, "rand")
+    return pin_new(new_drawn(&d, ops.UNIFORM, 0, 1, generator, out, dtype, device, requires_grad, "rand"), pin and out is None)
 
 
 def randn(*size, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
     """Normal numbers of mean 0 and variance 1."""
     cdef Dims d
     parse_shape(size, &d, "randn")
-    check_layout(layout, pin_memory, "randn")
-    return new_drawn(&d, ops.NORMAL, 0, 1, generator, out, dtype, device, requires_grad, "randn")
+    pin = check_layout(layout, pin_memory, "randn")
+    return pin_new(new_drawn(&d, ops.NORMAL, 0, 1, generator, out, dtype, device, requires_grad, "randn"), pin and out is None)
 
 
 def normal_of_size(mean, std, size, *, generator=None, out=None, dtype=None, layout=None, device=None,
@@ -268,10 +268,10 @@ def normal_of_size(mean, std, size, *, generator=None, out=None, dtype=None, lay
     cdef Dims d
     cdef double middle = as_number(mean, "normal", "mean"), width = as_number(std, "normal", "std")
     parse_dims(size, &d, "normal", "size")
-    check_layout(layout, pin_memory, "normal")
+    pin = check_layout(layout, pin_memory, "normal")
     if not width >= 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
-    return new_drawn(&d, ops.NORMAL, middle, width, generator, out, dtype, device, requires_grad, "normal")
+    return pin_new(new_drawn(&d, ops.NORMAL, middle, width, generator, out, dtype, device, requires_grad, "normal"), pin and out is None)
 
 
 def rand_like(input=REQUIRED, *, generator=None, dtype=None, layout=None, device=None, requires_grad=False,
@@ -279,11 +279,11 @@ def rand_like(input=REQUIRED, *, generator=None, dtype=None, layout=None, device
     """Uniform numbers in [0, 1) in the shape of `input`."""
     cdef ops.Generator g = generator_of(generator, "rand_like")
     cdef Tensor y, place
-    check_layout(layout, pin_memory, "rand_like")
+    pin = check_layout(layout, pin_memory, "rand_like")
     y = like_to_draw(input, dtype, device, requires_grad, "rand_like", memory_format)
     place = place_to_draw(y, "rand_like")
     draw(&place.m, ops.UNIFORM, 0, 1, g)
-    return y
+    return pin_new(y, pin)
 
 
 def randn_like(input=REQUIRED, *, generator=None, dtype=None, layout=None, device=None, requires_grad=False,
@@ -291,11 +291,11 @@ def randn_like(input=REQUIRED, *, generator=None, dtype=None, layout=None, devic
     """Normal numbers of mean 0 and variance 1 in the shape of `input`."""
     cdef ops.Generator g = generator_of(generator, "randn_like")
     cdef Tensor y, place
-    check_layout(layout, pin_memory, "randn_like")
+    pin = check_layout(layout, pin_memory, "randn_like")
     y = like_to_draw(input, dtype, device, requires_grad, "randn_like", memory_format)
     place = place_to_draw(y, "randn_like")
     draw(&place.m, ops.NORMAL, 0, 1, g)
-    return y
+    return pin_new(y, pin)
 
 
 cdef Tensor like_to_draw(object input, object dtype, object device, object requires_grad, str name, object memory_format):
@@ -328,14 +328,14 @@ def randint(low=REQUIRED, high=None, size=None, *, generator=None, out=None, dty
         low = 0
     parse_ints(size, &d, "randint", "size")
     check_span(low, high, "randint")
-    check_layout(layout, pin_memory, "randint")
+    pin = check_layout(layout, pin_memory, "randint")
     on = check_new(device, requires_grad, code, "randint")
     g = generator_of(generator, "randint")
     y = fresh_or_out(&d, code, on >> 1, out, "randint")
     place = place_to_draw(y, "randint")
     ops.random_into(&place.m, as_index(low, "randint", "low"), as_index(high, "randint", "high"), g)
     drawn_to(y, place, "randint")
-    return finish_new(y, on) if out is None else end_draw(y, None, "randint(out=)")
+    return pin_new(finish_new(y, on), pin) if out is None else end_draw(y, None, "randint(out=)")
 
 
 def randint_like(input=REQUIRED, low=REQUIRED, high=None, *, generator=None, dtype=None, layout=None, device=None,
@@ -347,12 +347,12 @@ def randint_like(input=REQUIRED, low=REQUIRED, high=None, *, generator=None, dty
     elif high is None:
         low, high = 0, low
     check_span(low, high, "randint_like")
-    check_layout(layout, pin_memory, "randint_like")
+    pin = check_layout(layout, pin_memory, "randint_like")
     g = generator_of(generator, "randint_like")
     y = like_to_draw(input, dtype, device, requires_grad, "randint_like", memory_format)
     place = place_to_draw(y, "randint_like")
     ops.random_into(&place.m, as_index(low, "randint_like", "low"), as_index(high, "randint_like", "high"), g)
-    return y
+    return pin_new(y, pin)
 
 
 def randperm(n=REQUIRED, *, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False,
@@ -364,13 +364,13 @@ def randperm(n=REQUIRED, *, generator=None, out=None, dtype=None, layout=None, d
     cdef int code = code_beside(dtype, out, INT64)
     if length < 0:
         raise RuntimeError(f"n must be non-negative, got {length}")
-    check_layout(layout, pin_memory, "randperm")
+    pin = check_layout(layout, pin_memory, "randperm")
     on = check_new(device, requires_grad, code, "randperm")
     if cyg_level != NULL and (over := drawn_levels("randperm")) is not None:
         y = stack_examples([drawn_order(length, code, on >> 1, generator) for _ in range(examples(over) or 1)], over)
     else:
         y = drawn_order(length, code, on >> 1, generator)
-    return finish(finish_new(y, on), out)
+    return finish(pin_new(finish_new(y, on), pin), out)
 
 
 cdef Tensor drawn_order(int64_t length, int code, int device, object generator):

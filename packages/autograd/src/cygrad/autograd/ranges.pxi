@@ -18,11 +18,11 @@ def arange(start=REQUIRED, end=None, step=1, *, out=None, dtype=None, layout=Non
     start, end, step = as_bound(start, "start"), as_bound(end, "end"), as_bound(step, "step")
     real = dtype is None and _py.any(isinstance(v, float) or isinstance(v, np_type("floating")) for v in (start, end, step))
     code = code_beside(dtype, out, default_dtype() if real else INT64)
-    check_layout(layout, pin_memory, "arange")
+    pin = check_layout(layout, pin_memory, "arange")
     on = check_new(device, requires_grad, code, "arange")
     y.m.device = on >> 1
     adopt(y, ops.op_arange(&y.m, start, end, step, code))
-    return finish(finish_new(y, on), out)
+    return finish(pin_new(finish_new(y, on), pin), out)
 
 
 cdef double as_end(object v, int code, str arg) except? -1.25:
@@ -45,13 +45,13 @@ def linspace(start=REQUIRED, end=REQUIRED, steps=REQUIRED, *, out=None, dtype=No
     cdef int code = code_beside(dtype, out, default_dtype())
     cdef double first = as_end(start, code, "start"), last = as_end(end, code, "end")
     cdef int64_t n = as_index(steps, "linspace", "steps")
-    check_layout(layout, pin_memory, "linspace")
+    pin = check_layout(layout, pin_memory, "linspace")
     if n < 0:
         raise RuntimeError(f"linspace(): number of steps must be non-negative, got {n}")
     on = check_new(device, requires_grad, code, "linspace")
     y.m.device = on >> 1
     adopt(y, ops.op_linspace(&y.m, first, last, n, code))
-    return finish(finish_new(y, on), out)
+    return finish(pin_new(finish_new(y, on), pin), out)
 
 
 def eye(n=REQUIRED, m=None, *, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
@@ -59,10 +59,10 @@ def eye(n=REQUIRED, m=None, *, out=None, dtype=None, layout=None, device=None, r
     cdef Tensor y = tensor_new()
     cdef int64_t rows = as_index(n, "eye", "n"), columns = rows if m is None else as_index(m, "eye", "m")
     cdef int code = code_beside(dtype, out, default_dtype())
-    check_layout(layout, pin_memory, "eye")
+    pin = check_layout(layout, pin_memory, "eye")
     if rows < 0 or columns < 0:
         raise RuntimeError(f"eye(): n and m must be greater or equal to 0, got {rows} and {columns}")
     on = check_new(device, requires_grad, code, "eye")
     y.m.device = on >> 1
     adopt(y, ops.op_eye(&y.m, rows, columns, code))
-    return finish(finish_new(y, on), out)
+    return finish(pin_new(finish_new(y, on), pin), out)

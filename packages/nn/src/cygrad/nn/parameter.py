@@ -177,7 +177,7 @@ class UninitializedTensorMixin:
         return self if self.is_cpu else self.to("cpu")
 
     def cuda(self, device: Any = None, non_blocking: bool = False) -> Any:
-        return self.to("cuda" if device is None else device)
+        return self._converted(self.dtype, self.data.cuda(device).device)
 
     def copy_(self, src: Tensor, non_blocking: bool = False) -> Any:
         if not is_lazy(src):

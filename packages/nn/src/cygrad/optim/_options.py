@@ -39,4 +39,4 @@ def check_choices(foreach: bool | None, fused: bool | None, differentiable: bool
     if fused and differentiable:
         raise RuntimeError("`fused` does not support `differentiable`")
     if capturable:
-        raise RuntimeError("capturable=True is not supported: it needs parameters on an accelerator")
+        raise RuntimeError("capturable=True is not supported: it is for graphs of CUDA, which are not here")

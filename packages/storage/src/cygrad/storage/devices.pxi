@@ -16,6 +16,9 @@ cdef extern from *:
     """
     int cyg_default_place             # where new tensors of this thread lie that say nothing else
 
+cdef enum:
+    CHOSEN_PLACE = -1                 # the CUDA device that the thread has chosen, whichever that is then
+
 
 cdef int enter_memory(DeviceAlloc alloc, DeviceFree release, DeviceMove move) except -1:
     global device_alloc, device_free, device_move
@@ -62,26 +65,38 @@ cdef object device_object(int code):
 cdef int device_code(object o) except -1:
     cdef device d
     if o is None:
-        return cyg_default_place
+        return cyg_default_place if cyg_default_place != CHOSEN_PLACE else code_of_device(device("cuda"))
     if o is CPU:
         return 0
     if isinstance(o, int) and not isinstance(o, bool):
         d = device("cuda", o)
     else:
         d = o if isinstance(o, device) else device(o)
-    if d.type == "cpu":
-        return 0
+    return 0 if d.type == "cpu" else code_of_device(d)
+
+
+cdef int code_of_device(device d) except -1:
     from cygrad.storage import cuda
     return cuda.code_of(d)
 
 
+cdef int check_accelerator() except -1:
+    from cygrad.storage import cuda
+    reason = cuda.why_not()
+    if reason is not None:
+        raise RuntimeError(f"Cannot access accelerator device when none is available: {reason}")
+    return 0
+
+
 def get_default_device():
     """Where new tensors of this thread lie that say nothing else."""
-    return device_object(cyg_default_place)
+    return device_object(device_code(None))
 
 
 def set_default_device(where):
     """Choose where new tensors of this thread lie that say nothing else; None is the CPU. Returns what it was.
+
+    CUDA without an index is the device that the thread has chosen when a tensor is made.
 
     Raises
     ------
@@ -89,6 +104,8 @@ def set_default_device(where):
         There is no such device.
     """
     global cyg_default_place
-    cdef int before = cyg_default_place
-    cyg_default_place = 0 if where is None else device_code(where)
-    return device_object(before)
+    cdef int before = cyg_default_place, place = 0 if where is None else device_code(where)
+    if place and isinstance(where, (str, device)) and device(where).index is None:
+        place = CHOSEN_PLACE
+    cyg_default_place = place
+    return device("cuda") if before == CHOSEN_PLACE else device_object(before)

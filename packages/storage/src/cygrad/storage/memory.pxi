@@ -327,6 +327,10 @@ cdef Storage storage_borrow(char* ptr, int64_t nbytes, object owner, bint readon
     return s
 
 
+cdef enum:
+    FILLED_AT_ONCE = 1 << 20           # bytes that are sent to a device in one piece
+
+
 cdef int storage_index(Storage s, object index, int64_t* at) except -1:
     """Byte position of a Python index."""
     cdef Py_ssize_t i
@@ -463,6 +467,32 @@ cdef class Storage:
         """A storage on a device with the same bytes: itself if it is there."""
         return self if self.device == device_code(device) else moved_storage(self, device_code(device))
 
+    def is_pinned(self, device=None):
+        """Whether the memory is page-locked, so that CUDA devices read it on their own."""
+        from cygrad.storage import cuda
+        return cuda.why_not() is None and cuda.extension().is_pinned(self)
+
+    def pin_memory(self, device=None):
+        """A storage with the same bytes in page-locked memory; itself if it lies there already.
+
+        Raises
+        ------
+        RuntimeError
+            There is no CUDA device.
+        TypeError
+            The storage is on one.
+        """
+        cdef Storage s
+        from cygrad.storage import cuda
+        check_accelerator()
+        if self.device:
+            raise TypeError(f"cannot pin a storage on {device_object(self.device)}: only CPU memory can be pinned")
+        if self.is_pinned():
+            return self
+        s = cuda.extension().pinned_storage(self.nbytes)
+        move_bytes(s, self)
+        return s
+
     def copy_(self, Storage source not None, non_blocking=None):
         """Overwrite all bytes with those of a storage of the same size."""
         if source.nbytes != self.nbytes:
@@ -546,17 +576,20 @@ cdef class Storage:
             raise RuntimeError(f"an untyped storage holds bytes: an int is wanted, got {value!r} of type "
                                f"{builtin_type(value).__name__}")
         byte = value & 255
-        check_bytes_writable(self)
+        if self.readonly:
+            check_bytes_writable(self)
         if isinstance(index, slice):
             start, stop, step = index.indices(self.nbytes)
             if step != 1:
                 raise RuntimeError(f"a storage is sliced with step 1, not {step}")
             i, n = start, max(stop - start, 0)
-            if n:
-                memset(self.ptr + i, byte, n)
         else:
             storage_index(self, index, &i)
-            self.ptr[i] = <char>byte
+            n = 1
+        if n and self.device:
+            fill_away(self, i, n, byte)
+        elif n:
+            memset(self.ptr + i, byte, n)
         self.version += 1
         self.last_op = 0
 
@@ -575,8 +608,20 @@ cdef class Storage:
         return f"{values}[torch.storage.UntypedStorage(device={device_object(self.device)}) of size {self.nbytes}]"
 
 
+cdef int fill_away(Storage s, int64_t at, int64_t n, uint8_t byte) except -1:
+    """Write one number into bytes of a device."""
+    cdef Storage some = storage_new(min(n, FILLED_AT_ONCE))
+    cdef int64_t step
+    memset(some.ptr, byte, some.nbytes)
+    while n:
+        step = min(n, some.nbytes)
+        device_move(s.device, s.ptr + at, 0, some.ptr, step)
+        at += step
+        n -= step
+    return 0
+
+
 cdef int check_bytes_writable(Storage s) except -1:
-    check_host(s)
     if s.readonly:
         raise RuntimeError("this storage was borrowed from read-only memory and cannot be written")
     return 0

@@ -344,14 +344,15 @@ cdef class device:
 
     Parameters
     ----------
-    type : str or device
-        ``"cpu"`` or ``"cuda"``, or ``"cuda:0"`` with an index.
+    type : str, int or device
+        ``"cpu"`` or ``"cuda"``, or ``"cuda:0"`` with an index. A number is that of a CUDA device.
     index : int, optional
 
     Raises
     ------
     RuntimeError
-        If there is no such kind of device. Whether CUDA devices are there, and which, is asked when one is used.
+        If there is no such kind of device. Whether CUDA devices are there, and which, is asked when one is used; of a
+        number alone, at once.
     """
     cdef readonly str type
     cdef readonly object index
@@ -360,8 +361,13 @@ cdef class device:
     def __init__(self, type, index=None):
         if isinstance(type, device):
             type, index = (<device>type).type, (<device>type).index
+        elif isinstance(type, int) and not isinstance(type, bool):
+            if index is not None:
+                raise TypeError(f"the device {type!r} already is an index; a second one was given: {index}")
+            check_accelerator()
+            type, index = "cuda", type
         if not isinstance(type, str):
-            raise TypeError(f"a device is named by a str like 'cpu', got {type!r}, a {builtin_type(type).__name__}")
+            raise TypeError(f"a device is named by a str like 'cpu' or by a number, got {type!r}, a {builtin_type(type).__name__}")
         name, colon, number = type.partition(":")
         if colon:
             if index is not None:

@@ -2,6 +2,7 @@
 
 from cygrad.storage import cuda as devices
 from cygrad.storage.core import Storage
+from cygrad.storage.core import device as Device
 from cygrad.storage.typed import TypedStorage
 
 from .. import _core
@@ -70,9 +71,11 @@ def cuda(input: Tensor, device=None, non_blocking=False, memory_format=None) -> 
     Raises
     ------
     RuntimeError
-        There is none.
+        There is none, or `device` is no CUDA device.
     """
-    place = "cuda" if device is None else f"cuda:{device}" if isinstance(device, int) else device
+    place = "cuda" if device is None else f"cuda:{device}" if isinstance(device, int) else Device(device)
+    if isinstance(place, Device) and place.type != "cuda":
+        raise RuntimeError(f"Invalid device, must be cuda device: cuda() got {str(place)!r}")
     return input.to(place, non_blocking=non_blocking, memory_format=memory_format)
 
 
@@ -192,7 +195,7 @@ def empty_permuted(size, physical_layout, *, dtype=None, layout=None, device=Non
             raise RuntimeError(f"Dimension out of range (expected to be between 0 and {len(size) - 1}, but got {d})")
     if len(set(order)) < len(order):
         raise RuntimeError(f"Duplicate dim not allowed, got physical_layout={order}")
-    y = _core.empty([size[d] for d in order], dtype=dtype, layout=layout, device=device)
+    y = _core.empty([size[d] for d in order], dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
     y = y.permute([order.index(d) for d in range(len(size))])
     return y.requires_grad_() if requires_grad else y
 

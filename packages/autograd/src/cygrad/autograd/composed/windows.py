@@ -171,7 +171,7 @@ def kaiser(M, *, beta=12.0, sym=True, dtype=None, layout=None, device=None, requ
     return window(formula, -float(beta), step, M, dtype, device, requires_grad)
 
 
-def short_name(name, window_length, formula, periodic, dtype, layout, device, requires_grad):
+def short_name(name, window_length, formula, periodic, dtype, layout, device, pin_memory, requires_grad):
     """A window as the functions at cygrad's top make it: by default periodic, and of every floating dtype."""
     n = int_arg(window_length, name, "window_length")
     if n < 0:
@@ -179,9 +179,10 @@ def short_name(name, window_length, formula, periodic, dtype, layout, device, re
     dtype = dtype_arg(dtype)
     if not dtype.is_floating_point:
         raise RuntimeError(f"{name} expects floating point dtypes, got: {dtype}")
-    place = _core.empty(0, layout=layout, device=device).device        # refuses what there is not
+    place = _core.empty(0, layout=layout, device=device, pin_memory=pin_memory).device       # refuses what there is not
     wide = dtypes["float64"] if dtype is dtypes["float64"] else dtypes["float32"]
     w = formula(n, sym=not periodic, dtype=wide).to(place, dtype)
+    w = w.pin_memory() if pin_memory else w
     return w.requires_grad_() if requires_grad else w
 
 
@@ -203,21 +204,24 @@ def bartlett_window(window_length, periodic=True, *, dtype=None, layout=None, de
     RuntimeError
         The length is negative, or the dtype not floating.
     """
-    return short_name("bartlett_window", window_length, bartlett, periodic, dtype, layout, device, requires_grad)
+    return short_name("bartlett_window", window_length, bartlett, periodic, dtype, layout, device, pin_memory,
+                      requires_grad)
 
 
 @composed("function out")
 def blackman_window(window_length, periodic=True, *, dtype=None, layout=None, device=None, pin_memory=False,
                     requires_grad=False) -> Tensor:
     """The Blackman window (`signal.windows.blackman`); arguments as for `bartlett_window`."""
-    return short_name("blackman_window", window_length, blackman, periodic, dtype, layout, device, requires_grad)
+    return short_name("blackman_window", window_length, blackman, periodic, dtype, layout, device, pin_memory,
+                      requires_grad)
 
 
 @composed("function out")
 def hann_window(window_length, periodic=True, *, dtype=None, layout=None, device=None, pin_memory=False,
                 requires_grad=False) -> Tensor:
     """The Hann window (`signal.windows.hann`); arguments as for `bartlett_window`."""
-    return short_name("hann_window", window_length, hann, periodic, dtype, layout, device, requires_grad)
+    return short_name("hann_window", window_length, hann, periodic, dtype, layout, device, pin_memory,
+                      requires_grad)
 
 
 @composed("function out")
@@ -227,7 +231,8 @@ def hamming_window(window_length, periodic=True, alpha=0.54, beta=0.46, *, dtype
     def formula(n, **options):
         return general_cosine(n, a=[alpha, beta], **options)
 
-    return short_name("hamming_window", window_length, formula, periodic, dtype, layout, device, requires_grad)
+    return short_name("hamming_window", window_length, formula, periodic, dtype, layout, device, pin_memory,
+                      requires_grad)
 
 
 @composed("function out")
@@ -237,4 +242,5 @@ def kaiser_window(window_length, periodic=True, beta=12.0, *, dtype=None, layout
     def formula(n, **options):
         return kaiser(n, beta=abs(beta), **options)
 
-    return short_name("kaiser_window", window_length, formula, periodic, dtype, layout, device, requires_grad)
+    return short_name("kaiser_window", window_length, formula, periodic, dtype, layout, device, pin_memory,
+                      requires_grad)

@@ -99,7 +99,7 @@ class Convertible:
 
     def cuda(self: M, device: Any = None) -> M:
         """Move all parameters and buffers to a CUDA device, by default the current one, and return this module."""
-        return self._to_device("cuda", device)
+        return self._apply(lambda tensor: tensor.cuda(device))
 
     def xpu(self: M, device: Any = None) -> M:
         """Raises RuntimeError where there is a tensor to move: there is no such device."""

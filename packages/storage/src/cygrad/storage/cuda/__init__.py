@@ -52,6 +52,13 @@ def device_count():
     return extension().count() if why_not() is None else 0
 
 
+def make_generator(code):
+    """A generator for a device, as a Meta counts them. Autograd enters one whose states are tensors."""
+    from cygrad.storage.ops import Generator
+
+    return Generator(code)
+
+
 def generators():
     """The default generators of all devices; none as long as nothing has used a device."""
     module = sys.modules.get(f"{__name__}._cuda")

@@ -33,10 +33,26 @@ cdef extern from *:
     #ifndef CYGRAD_CUDA_HOST
     #define CYGRAD_CUDA_HOST 0
     #endif
+    #ifndef CYGRAD_CUDA_ARCHITECTURES
+    #define CYGRAD_CUDA_ARCHITECTURES ""
+    #endif
+    #if CYGRAD_CUDA_HOST
+    static int cyg_cuda_version(void) { return 0; }
+    #else
+    #ifdef __cplusplus
+    extern "C"
+    #endif
+    int cudaRuntimeGetVersion(int*);
+    static int cyg_cuda_version(void) { int v = 0; return cudaRuntimeGetVersion(&v) ? 0 : v; }
+    #endif
     """
     bint CYGRAD_CUDA_HOST
+    const char* CYGRAD_CUDA_ARCHITECTURES
+    int cyg_cuda_version() noexcept
 
 IS_HOST = bool(CYGRAD_CUDA_HOST)         # devices are imitated on the processor
+VERSION = cyg_cuda_version()             # of CUDA's run time, as 13000; 0 where devices are imitated
+ARCHITECTURES = tuple(CYGRAD_CUDA_ARCHITECTURES.decode().split())    # for which device code was compiled: sm_90, compute_80
 
 include "runtime.pxi"        # devices, memory, streams, events
 include "transfer.pxi"       # copies between devices, numbers out

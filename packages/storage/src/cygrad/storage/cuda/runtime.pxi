@@ -98,14 +98,18 @@ cdef str size_text(int64_t nbytes):
     return f"{nbytes} bytes"
 
 
+cdef dict limits = {}              # device -> bytes that may be reserved of it
+
+
 cdef int out_of_memory(int device, int64_t nbytes) except -1:
     cdef cyg_memory m
     cdef int64_t have = 0, total = 0
     cyg_rt_memory(device, &m)
     cyg_rt_free_bytes(device, &have, &total)
+    allowed = f"; {size_text(limits[device])} allowed" if device in limits else ""
     raise OutOfMemoryError(
         f"CUDA out of memory. Tried to allocate {size_text(nbytes)}. GPU {device} has a total capacity of {size_text(total)} of which "
-        f"{size_text(have)} is free. Of the memory reserved by this process, {size_text(m.allocated)} is allocated, and "
+        f"{size_text(have)} is free{allowed}. Of the memory reserved by this process, {size_text(m.allocated)} is allocated, and "
         f"{size_text(m.reserved - m.allocated)} is cached")
 
 
@@ -203,10 +207,30 @@ def free_bytes(int device):
 
 def limit(int device, int64_t nbytes):
     """Reserve no more than so many bytes of a device; negative: no limit."""
+    limits.pop(device, None)
+    if nbytes >= 0:
+        limits[device] = nbytes
     cyg_rt_limit(device, nbytes)
 
 
 include "pinned.pxi"         # page-locked memory of the CPU
+
+
+def pinned_memory():
+    """Blocks of page-locked memory in use and their bytes, and the same of those that are kept for reuse."""
+    cdef int64_t held = 0
+    wake_rested()
+    for block in pinned_held.values():
+        held += <int64_t>block[0]
+    for _, nbytes, _ in pinned_resting:
+        held += <int64_t>nbytes
+    idle = sum([len(places) for places in pinned_idle.values()])
+    return len(pinned_held) + len(pinned_resting), held, idle, idle_bytes()
+
+
+def empty_pinned():
+    """Give page-locked memory that is kept for reuse back to the system."""
+    unpin_idle()
 
 
 def is_pinned(Storage s not None):
@@ -234,6 +258,7 @@ def record_stream(Storage s not None, Stream stream not None):
 # ---- streams: they come from a pool and return to it, since the allocator knows them by address
 
 cdef dict idle_streams = {}        # (device, priority) -> addresses
+cdef dict priorities = {}          # (device, address) -> priority of a stream that was made here
 
 
 cdef class Stream:
@@ -260,10 +285,12 @@ cdef class Stream:
         self.owned = address is None
         if address is not None:
             self.handle = <void*><size_t>address
+            self.priority = priorities.get((device, address), priority)
         elif idle:
             self.handle = <void*><size_t>idle.pop()
         else:
             check(cyg_rt_stream_new(device, priority, &self.handle), "making a stream")
+            priorities[device, <size_t>self.handle] = priority
 
     def __dealloc__(self):
         if self.owned and self.handle != NULL and idle_streams is not None:
@@ -355,6 +382,11 @@ cdef class Event:
         if self.handle != NULL and not in_child:
             cyg_rt_event_end(self.handle)
 
+    @property
+    def cuda_event(self):
+        """Its address, for other libraries; 0 before it is recorded."""
+        return <size_t>self.handle
+
     cdef int place(self, int device, void* stream) except -1:
         not_in_child()
         if self.handle == NULL:
@@ -406,7 +438,8 @@ cdef object first_seed = None      # of those that are not there yet; without it
 cdef Generator generator_on(int device):
     """The default generator of a Meta's device."""
     while len(generators) < device:
-        generators.append(Generator(len(generators) + 1))
+        from cygrad.storage import cuda
+        generators.append(cuda.make_generator(len(generators) + 1))
         (<Generator>generators[len(generators) - 1]).manual_seed(
             default_generator().initial_seed() if first_seed is None else first_seed)
     return <Generator>generators[device - 1]
