@@ -259,7 +259,7 @@ def test_dlpack():
     y = cygrad.from_dlpack(x)
     assert y.device == x.device and y.data_ptr() == x.data_ptr() and y.tolist() == x.tolist()
     with pytest.raises(BufferError, match="cuda:1"):
-        x.__dlpack__(dl_device=(1, 0))
+        x.__dlpack__(dl_device=(1, 0), copy=False)
 
 
 def test_printing():

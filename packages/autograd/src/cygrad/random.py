@@ -141,7 +141,7 @@ def set_rng_state(new_state):
     default_generator.set_state(new_state)
 
 
-def _states(devices):
+def _states(devices=None):
     """The states of the default generators: the CPU's, and those of some devices; None: of all that were used."""
     if devices is None:
         others = cuda.generators()

@@ -68,7 +68,8 @@ cdef int check_pin(object pin_memory, str name) except -1:
 
 
 cdef Tensor pin_new(Tensor y, int pin, bint written=True):
-    """y, which nobody else holds yet, with its memory page-locked if that is wanted."""
+    """y, which nobody else holds yet, in page-locked memory if that is wanted."""
+    cdef Tensor z
     cdef Storage memory
     if not pin:
         return y
@@ -81,9 +82,12 @@ cdef Tensor pin_new(Tensor y, int pin, bint written=True):
     if written and y.mem.nbytes:
         memcpy(memory.ptr, y.mem.ptr, y.mem.nbytes)
     memory.origin, memory.version = y.mem.origin, y.mem.version
-    y.m.data = memory.ptr + (y.m.data - y.mem.ptr)
-    y.mem = memory
-    return y
+    z = tensor_new()
+    meta_like(&z.m, &y.m)
+    z.m.data = memory.ptr + (y.m.data - y.mem.ptr)
+    adopt(z, memory)
+    z.flags |= y.flags & REQUIRES_GRAD
+    return z
 
 
 cdef int channels_strides(const Meta* m, int64_t* strides) noexcept:

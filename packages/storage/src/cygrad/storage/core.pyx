@@ -14,6 +14,7 @@ include "abi.pxi"
 include "types.pxi"     # dtype, Size, device
 include "devices.pxi"   # memory beside the CPU's
 include "memory.pxi"    # block cache, Storage
+include "bytes.pxi"     # a Storage as a sequence of bytes
 include "births.pxi"    # where storages were made
 include "meta.pxi"      # Meta, broadcasting, overlap
 include "views.pxi"     # view rules
