@@ -64,7 +64,10 @@ from .autograd.interop import asarray as asarray
 from .autograd.interop import from_dlpack as from_dlpack
 from .autograd.interop import from_file as from_file
 from .amp.grad_scaler import GradScaler as GradScaler
+from .cuda import AcceleratorError as AcceleratorError
 from .cuda import OutOfMemoryError as OutOfMemoryError
+from .cuda._streams import Event as Event
+from .cuda._streams import Stream as Stream
 from .func import vmap as vmap
 from .random import Generator as Generator
 from .random import default_generator as default_generator

@@ -199,3 +199,9 @@ def reset_accumulated_memory_stats(device_index: Any = None, /) -> None:
 def get_memory_info(device_index: Any = None, /) -> tuple[int, int]:
     """(free, all) bytes of a device, whoever uses the rest."""
     return _devices.extension().free_bytes(_index(device_index))
+
+
+def __getattr__(name: str) -> Any:
+    from ._later import missing_attribute
+
+    raise missing_attribute(__name__, name)

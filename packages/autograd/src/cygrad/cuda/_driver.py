@@ -35,10 +35,17 @@ def call(function: str, *args: Any) -> int:
     return 0 if library() is None else getattr(library(), function)(*args)
 
 
+def _handle(device: int) -> ctypes.c_int:
+    """The driver's own number of a device."""
+    value = ctypes.c_int()
+    call("cuDeviceGet", ctypes.byref(value), device)
+    return value
+
+
 def attribute(device: int, number: int) -> int | None:
     """An attribute of a device, counted from 0; None where it is not known."""
     value = ctypes.c_int()
-    if library() is None or call("cuDeviceGetAttribute", ctypes.byref(value), number, device):
+    if library() is None or call("cuDeviceGetAttribute", ctypes.byref(value), number, _handle(device)):
         return None
     return value.value
 
@@ -46,7 +53,7 @@ def attribute(device: int, number: int) -> int | None:
 def uuid(device: int) -> bytes | None:
     """The 16 bytes that name a device; None where they are not known."""
     value = (ctypes.c_ubyte * 16)()
-    if library() is None or call("cuDeviceGetUuid_v2", value, device):
+    if library() is None or call("cuDeviceGetUuid_v2", value, _handle(device)):
         return None
     return bytes(value)
 
@@ -54,7 +61,8 @@ def uuid(device: int) -> bytes | None:
 def priority_range(device: int) -> tuple[int, int]:
     """(least, greatest) priority of a device's streams; (0, 0) where there is but one."""
     least, greatest, context = ctypes.c_int(), ctypes.c_int(), ctypes.c_void_p()
-    if library() is None or call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device):
+    place = _handle(device)
+    if library() is None or call("cuDevicePrimaryCtxRetain", ctypes.byref(context), place):
         return 0, 0
     try:
         if call("cuCtxPushCurrent_v2", context):
@@ -62,5 +70,5 @@ def priority_range(device: int) -> tuple[int, int]:
         failed = call("cuCtxGetStreamPriorityRange", ctypes.byref(least), ctypes.byref(greatest))
         call("cuCtxPopCurrent_v2", ctypes.byref(context))
     finally:
-        call("cuDevicePrimaryCtxRelease_v2", device)
+        call("cuDevicePrimaryCtxRelease_v2", place)
     return (0, 0) if failed else (least.value, greatest.value)

@@ -267,3 +267,9 @@ def caching_allocator_disabled() -> Iterator[None]:
     """NotImplementedError: memory always is kept for reuse."""
     caching_allocator_enable(False)
     yield
+
+
+def __getattr__(name: str) -> Any:
+    from .._later import missing_attribute
+
+    raise missing_attribute("cygrad.cuda", name)
