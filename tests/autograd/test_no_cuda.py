@@ -33,10 +33,11 @@ def test_newer_names_answer_too():
 
 @pytest.mark.parametrize("call", [
     lambda: torch.device(1), torch.Stream, torch.Event, torch.cuda.Event, torch.accelerator.current_stream,
+    torch.accelerator.synchronize, torch.accelerator.get_memory_info,
     torch.cuda.Stream.priority_range, torch.ones(1).untyped_storage().pin_memory, torch.cuda.cudart,
     lambda: torch.empty(2, pin_memory=True), lambda: torch.tensor([1.0], pin_memory=True),
     lambda: torch.autograd.graph.save_on_cpu(pin_memory=True), lambda: torch.set_default_device("cuda"),
 ])  # fmt: skip
 def test_without_a_device_it_says_so(call):
-    with pytest.raises(RuntimeError, match="accelerator|no CUDA|no device"):
+    with pytest.raises(RuntimeError, match=r"accelerator|no CUDA|no device"):
         call()

@@ -129,7 +129,8 @@ def set_stream(stream: Any) -> None:
 
 def synchronize(device: Any = None, /) -> None:
     """Wait until all work of a device is done; RuntimeError where there is none."""
-    _devices.extension().synchronize(_index(device))
+    index = _index(device)
+    _devices.extension().synchronize(index)
 
 
 # ---- memory: without a device there is none in use, and nothing to give back
@@ -198,7 +199,8 @@ def reset_accumulated_memory_stats(device_index: Any = None, /) -> None:
 
 def get_memory_info(device_index: Any = None, /) -> tuple[int, int]:
     """(free, all) bytes of a device, whoever uses the rest."""
-    return _devices.extension().free_bytes(_index(device_index))
+    index = _index(device_index)
+    return _devices.extension().free_bytes(index)
 
 
 def __getattr__(name: str) -> Any:
