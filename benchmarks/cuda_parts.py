@@ -1,0 +1,2 @@
+def faults(report):
+    pass
