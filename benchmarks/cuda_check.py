@@ -269,8 +269,10 @@ class Checks:
             if status == 0:
                 self.ended.setdefault(name, f"{time.monotonic() - begun:.0f} s")
                 return
-            how = "did not end in time" if status is None else f"ended with status {status}"
-            if status not in (None, DEAD) and status < 0:
+            how = f"ended with status {status}"
+            if status is None or (status == 1 and item):    # the part's limit, or the item's
+                how = "did not end in time"
+            elif status < 0:
                 how = f"ended by {signal.Signals(-status).name}"
             self.ended[name] = how + (f" at {item}" if item else "")
             say(f"{name}: {self.ended[name]}")

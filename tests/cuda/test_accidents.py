@@ -10,7 +10,7 @@ import pytest
 import cygrad
 from cygrad.utils.checkpoint import checkpoint
 
-pytestmark = pytest.mark.usefixtures("two_devices")
+pytestmark = pytest.mark.usefixtures("any_devices")
 
 
 def test_a_seed_from_before_the_first_use_of_a_device_counts():
@@ -44,6 +44,7 @@ def test_sizes_near_the_largest_number_are_out_of_memory(size):
     assert cygrad.cuda.memory_allocated() == before
 
 
+@pytest.mark.usefixtures("two_devices")
 def test_a_checkpoint_draws_the_same_numbers_again():
     x = cygrad.ones(200, device="cuda", requires_grad=True)
 
@@ -87,6 +88,7 @@ def test_an_index_on_the_cpu_is_moved_or_refused():
         assert said == [0, 1, 0, 0] or "device" in said
 
 
+@pytest.mark.usefixtures("two_devices")
 def test_streams_of_another_device_are_refused():
     x = cygrad.ones(3, device="cuda:0")
     with pytest.raises(RuntimeError, match="cuda:1"):

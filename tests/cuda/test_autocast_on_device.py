@@ -11,7 +11,7 @@ from cygrad import nn, optim
 from cygrad.autograd.autocasting import DEVICE_POLICIES
 from cygrad.nn import functional as F
 
-pytestmark = pytest.mark.usefixtures("two_devices")
+pytestmark = pytest.mark.usefixtures("any_devices")
 
 HALF, SINGLE, DOUBLE = cygrad.float16, cygrad.float32, cygrad.float64
 
@@ -141,6 +141,7 @@ def test_the_state_is_that_of_a_kind_of_device():
         assert not cygrad.autocast("cuda", DOUBLE)._enabled
 
 
+@pytest.mark.usefixtures("imitated_devices")
 def test_without_a_device_it_is_switched_off(monkeypatch):
     monkeypatch.setenv("CYGRAD_CUDA_HOST", "0")
     with pytest.warns(UserWarning, match="CUDA is not available"), cygrad.autocast("cuda"):
@@ -235,6 +236,7 @@ def test_a_scaler_skips_steps_that_overflow():
     assert other.get_scale() == state["scale"]
 
 
+@pytest.mark.usefixtures("two_devices")
 def test_a_scaler_divides_gradients_of_several_devices():
     a, b = (nn.Linear(3, 2).to(d) for d in ("cuda:0", "cuda:1"))
     optimizer = optim.SGD([*a.parameters(), *b.parameters()], 1.0)

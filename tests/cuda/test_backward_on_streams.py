@@ -4,7 +4,7 @@ import pytest
 
 import cygrad
 
-pytestmark = pytest.mark.usefixtures("two_devices")
+pytestmark = pytest.mark.usefixtures("any_devices")
 
 
 def streams_of(tensors, seen):
@@ -66,6 +66,7 @@ def test_memory_that_a_pass_frees_is_not_written_too_early():
     assert len(others) == 16
 
 
+@pytest.mark.usefixtures("two_devices")
 def test_custom_functions_and_both_devices():
     class Double(cygrad.autograd.Function):
         @staticmethod
@@ -106,6 +107,7 @@ def test_an_error_gives_the_streams_back():
     assert cygrad.cuda.current_stream().cuda_stream == 0
 
 
+@pytest.mark.usefixtures("two_devices")
 def test_a_pass_that_cannot_wait_gives_all_streams_back(monkeypatch):
     streams = [cygrad.cuda.Stream(f"cuda:{k}") for k in range(2)]
     first = [cygrad.cuda.current_stream(k) for k in range(2)]

@@ -12,7 +12,7 @@ import cygrad
 from cygrad.backends import cudnn
 from cygrad.nn import functional as F
 
-pytestmark = pytest.mark.usefixtures("two_devices")
+pytestmark = pytest.mark.usefixtures("any_devices")
 SOURCE = Path(__file__).with_name("imitated_cudnn.c")
 RESULT, INPUT, WEIGHT = range(3)
 
@@ -30,7 +30,7 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture
-def library(folder, two_devices, monkeypatch):
+def library(folder, imitated_devices, monkeypatch):
     monkeypatch.setattr(sys, "path", [*sys.path, str(folder)])
     loaded = ctypes.CDLL(str(folder / "nvidia/cudnn/lib/libcudnn.so.9"))
     there = ctypes.c_int.in_dll(loaded, "cygrad_imitated")
@@ -61,6 +61,7 @@ GEOMETRIES = [  # of the image, of the weight, other arguments
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("image, weight, options", GEOMETRIES)
+@pytest.mark.usefixtures("two_devices")
 def test_results_and_gradients_are_those_of_the_cpu(library, image, weight, options, dtype):
     dtype, before = getattr(cygrad, dtype), calls(library)
     cygrad.manual_seed(3)

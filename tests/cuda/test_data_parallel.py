@@ -8,7 +8,7 @@ import cygrad
 from cygrad import nn, optim
 from cygrad.nn import functional as F
 
-pytestmark = pytest.mark.usefixtures("two_devices")
+pytestmark = pytest.mark.usefixtures("any_devices")
 
 
 class Net(nn.Module):
@@ -34,6 +34,7 @@ def batch(n=6):
     return cygrad.linspace(-2, 2, n * 4, dtype=cygrad.float64).view(n, 4).roll(1, 1) ** 2
 
 
+@pytest.mark.usefixtures("two_devices")
 def test_a_call_uses_both_devices_and_gradients_meet():
     near, far = make().eval(), make().eval().cuda()
     model = nn.DataParallel(far)
@@ -51,6 +52,7 @@ def test_a_call_uses_both_devices_and_gradients_meet():
     assert [n for n, _ in model.named_parameters()] == [f"module.{n}" for n, _ in far.named_parameters()]
 
 
+@pytest.mark.usefixtures("two_devices")
 def test_training_changes_the_module_and_the_buffers_of_the_first_device():
     far = make().cuda()
     model, optimizer = nn.DataParallel(far), optim.SGD(far.parameters(), 0.1)
@@ -68,6 +70,7 @@ def test_training_changes_the_module_and_the_buffers_of_the_first_device():
     assert far.seen[-1][3] is False
 
 
+@pytest.mark.usefixtures("two_devices")
 def test_fewer_examples_than_devices_and_one_device():
     far = make().eval().cuda()
     assert len(nn.DataParallel(far)(batch(1))["y"]) == 1 and far.seen == [("cuda:0", 1, "0", True, None)]
@@ -76,6 +79,7 @@ def test_fewer_examples_than_devices_and_one_device():
     assert nn.parallel.data_parallel(far, batch(), ["cuda:0", 1], module_kwargs={"scale": 0.0})["y"].abs().sum() == 0
 
 
+@pytest.mark.usefixtures("imitated_devices")
 def test_without_a_device_the_module_is_called_as_it_is(monkeypatch):
     monkeypatch.setenv("CYGRAD_CUDA_HOST", "0")
     model = nn.DataParallel(make().eval())
@@ -84,6 +88,7 @@ def test_without_a_device_the_module_is_called_as_it_is(monkeypatch):
         nn.parallel.data_parallel(make(), batch())
 
 
+@pytest.mark.usefixtures("two_devices")
 def test_mistakes():
     with pytest.raises(RuntimeError, match=r"on device cuda:0 \(device_ids\[0\]\) but found one of them on .*: cpu"):
         nn.DataParallel(make())(batch())
@@ -100,6 +105,7 @@ def test_mistakes():
         nn.parallel.DistributedDataParallel  # noqa: B018
 
 
+@pytest.mark.usefixtures("two_devices")
 def test_parts_and_results_of_all_kinds():
     Pair = namedtuple("Pair", "a b")
     x = cygrad.arange(5.0)
@@ -112,6 +118,7 @@ def test_parts_and_results_of_all_kinds():
         assert nn.parallel.gather([cygrad.tensor(1.0).cuda(), cygrad.tensor(2.0).cuda(1)], 1).tolist() == [1, 2]
 
 
+@pytest.mark.usefixtures("two_devices")
 def test_shared_parameters_stay_shared_in_copies():
     net = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3)).cuda()
     net[1].weight = net[0].weight
@@ -124,6 +131,7 @@ def test_shared_parameters_stay_shared_in_copies():
     assert not detached[0].weight.requires_grad
 
 
+@pytest.mark.usefixtures("two_devices")
 def test_devices_are_numbers_and_the_current_one_has_no_name():
     both = nn.DataParallel(make(), [cygrad.device("cuda:1"), "cuda:0"], output_device="cuda:1")
     assert both.device_ids == [1, 0] and both.output_device == 1 and type(both.output_device) is int
@@ -143,6 +151,7 @@ def test_devices_are_numbers_and_the_current_one_has_no_name():
 
 
 @pytest.mark.parametrize("devices", [None, [0, 1]])
+@pytest.mark.usefixtures("two_devices")
 def test_parts_run_on_the_streams_and_in_the_modes_of_the_caller(devices):
     class Twice(nn.Module):
         def forward(self, x):

@@ -13,7 +13,7 @@ from cygrad import distributions as D
 from cygrad import nn, optim
 from cygrad.nn import functional as F
 
-pytestmark = pytest.mark.usefixtures("two_devices")
+pytestmark = pytest.mark.usefixtures("any_devices")
 
 
 def tensors_in(result):
@@ -261,10 +261,10 @@ def test_helpers_of_nn(name):
 
 @pytest.mark.parametrize("name", ["uniform_", "normal_", "xavier_uniform_", "xavier_normal_", "kaiming_uniform_",
                                   "kaiming_normal_", "trunc_normal_", "sparse_"])  # fmt: skip
-def test_initial_values_are_drawn_on_the_device(name):
-    x = cygrad.zeros(20, 30, device="cuda:1")
+def test_initial_values_are_drawn_on_the_device(name, last_device):
+    x = cygrad.zeros(20, 30, device=last_device)
     more = {"sparsity": 0.25} if name == "sparse_" else {}
-    assert getattr(nn.init, name)(x, **more) is x and str(x.device) == "cuda:1" and float(x.abs().sum()) > 0
+    assert getattr(nn.init, name)(x, **more) is x and str(x.device) == last_device and float(x.abs().sum()) > 0
 
 
 # ---- losses and layers that make tensors of their own
@@ -325,6 +325,7 @@ def test_layers_that_make_tensors(name):
 
 
 @pytest.mark.parametrize("kind", ["LazyLinear", "LazyBatchNorm1d"])
+@pytest.mark.usefixtures("two_devices")
 def test_lazy_layers_become_what_they_are_where_they_were_put(kind):
     def make(**options):
         return nn.LazyLinear(3, **options) if kind == "LazyLinear" else nn.LazyBatchNorm1d(**options)
@@ -420,6 +421,7 @@ def test_batches_are_pinned_and_brought_there():
     assert seen == [0] * 6
 
 
+@pytest.mark.usefixtures("two_devices")
 def test_files_come_back_where_they_are_asked_for():
     state = {"w": numbers("cuda:1", 3), "n": cygrad.arange(3, device="cuda")}
     file = io.BytesIO()
@@ -433,6 +435,7 @@ def test_files_come_back_where_they_are_asked_for():
         assert all(found[k].tolist() == state[k].tolist() for k in state)
 
 
+@pytest.mark.usefixtures("two_devices")
 def test_safetensors_of_a_device(tmp_path):
     from cygrad.utils import safetensors
 

@@ -6,7 +6,7 @@ import cygrad
 from cygrad.nn import functional as F
 from cygrad.storage import cuda
 
-pytestmark = pytest.mark.usefixtures("two_devices")
+pytestmark = pytest.mark.usefixtures("two_devices", "imitated_devices")
 
 
 def operands():

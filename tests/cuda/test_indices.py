@@ -5,7 +5,7 @@ import pytest
 
 import cygrad
 
-pytestmark = pytest.mark.usefixtures("two_devices")
+pytestmark = pytest.mark.usefixtures("any_devices")
 
 
 def whole():
@@ -21,10 +21,10 @@ KEYS = [
 
 
 @pytest.mark.parametrize("key", KEYS, ids=range(len(KEYS)))
-def test_an_index_from_elsewhere_is_brought_there(key):
-    near, far = whole(), whole().to("cuda:1")
+def test_an_index_from_elsewhere_is_brought_there(key, last_device):
+    near, far = whole(), whole().to(last_device)
     assert far[key].device == far.device and far[key].tolist() == near[key].tolist()
-    for value in (5, 2.5, cygrad.tensor(3.0), cygrad.tensor(3.0, device="cuda:1")):
+    for value in (5, 2.5, cygrad.tensor(3.0), cygrad.tensor(3.0, device=last_device)):
         a, b = near.clone(), far.clone()
         a[key] = value.cpu() if isinstance(value, cygrad.Tensor) else value
         b[key] = value
@@ -46,6 +46,7 @@ def test_functions_that_take_indices():
         far[cygrad.tensor([4])]
 
 
+@pytest.mark.usefixtures("two_devices")
 def test_an_index_of_a_device_is_refused_elsewhere():
     near, far = whole(), whole().cuda()
     for x, key in ((near, far > 3), (near, cygrad.tensor([0], device="cuda")), (far.to("cuda:1"), far > 3),
@@ -78,6 +79,7 @@ def test_vmap_indexes_there():
     assert cygrad.vmap(lambda row: row[[1, 0]])(far).tolist() == whole()[:, [1, 0]].tolist()
 
 
+@pytest.mark.usefixtures("two_devices")
 def test_a_tensor_taken_as_one_stays_where_it_is():
     far = whole().to("cuda:1")
     assert cygrad.as_tensor(far) is far

@@ -4,9 +4,10 @@ import pytest
 
 import cygrad
 
-pytestmark = pytest.mark.usefixtures("two_devices")
+pytestmark = pytest.mark.usefixtures("any_devices")
 
 
+@pytest.mark.usefixtures("two_devices")
 def test_types_with_a_place():
     kind = cygrad.cuda.FloatTensor
     for x in (kind([1, 2]), kind(2), cygrad.ones(2).type(kind), cygrad.ones(2).double().type("torch.cuda.FloatTensor")):
@@ -33,6 +34,7 @@ def test_gradients_go_back_through_type_as():
     assert x.grad.tolist() == [2, 2, 2] and x.grad.is_cpu
 
 
+@pytest.mark.usefixtures("two_devices")
 def test_deprecated_functions_and_streams_of_others():
     for call in (cygrad.cuda.memory_cached, cygrad.cuda.max_memory_cached, cygrad.cuda.reset_max_memory_allocated,
                  cygrad.cuda.reset_max_memory_cached):  # fmt: skip

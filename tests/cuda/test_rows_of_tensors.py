@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "ops"))
 
 from row_samples import PUBLIC, call, columns, results
 
-pytestmark = pytest.mark.usefixtures("two_devices")
+pytestmark = pytest.mark.usefixtures("any_devices")
 
 # What no device has yet, as the error names it; everything else has to be there.
 LACKING = ("linalg.eig and ", "linalg.ldl_factor ", "linalg.ldl_solve ")

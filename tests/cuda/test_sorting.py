@@ -5,7 +5,7 @@ import pytest
 
 import cygrad
 
-pytestmark = pytest.mark.usefixtures("two_devices")
+pytestmark = pytest.mark.usefixtures("any_devices")
 INTEGERS = ("uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64")
 SHAPES = [(7,), (1,), (3, 5), (40, 1), (2, 3, 301), (1, 20000), (700, 50), (3, 9000)]      # the last: several groups
 
@@ -64,6 +64,7 @@ def test_empty_lines_and_numbers():
         assert values.shape == places.shape == shape
 
 
+@pytest.mark.usefixtures("imitated_devices")
 def test_nothing_waits_for_the_device():
     x = cygrad.arange(100.0, device="cuda").flip(0)
     cygrad.cuda.synchronize()

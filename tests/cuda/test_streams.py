@@ -4,9 +4,10 @@ import pytest
 
 import cygrad
 
-pytestmark = pytest.mark.usefixtures("two_devices")
+pytestmark = pytest.mark.usefixtures("any_devices")
 
 
+@pytest.mark.usefixtures("imitated_devices")
 def test_work_is_put_off_until_something_waits():
     x = cygrad.zeros(4, device="cuda")
     x.tolist()
@@ -21,6 +22,7 @@ def test_work_is_put_off_until_something_waits():
     assert x.tolist() == [2] * 4
 
 
+@pytest.mark.usefixtures("imitated_devices")
 def test_a_forgotten_record_stream_shows():
     def used(say):
         s = cygrad.cuda.Stream()
@@ -39,6 +41,7 @@ def test_a_forgotten_record_stream_shows():
     assert used(False) == 15000
 
 
+@pytest.mark.usefixtures("imitated_devices")
 def test_events_name_a_place_in_a_stream():
     s, t = cygrad.cuda.Stream(), cygrad.cuda.Stream()
     x, event = cygrad.zeros(4, device="cuda"), cygrad.cuda.Event()
@@ -57,6 +60,7 @@ def test_events_name_a_place_in_a_stream():
     assert event.query() and x.tolist() == [2] * 4
 
 
+@pytest.mark.usefixtures("imitated_devices")
 def test_freed_memory_waits_for_every_stream_that_uses_it():
     s = cygrad.cuda.Stream()
     x = cygrad.ones(3000, device="cuda")
@@ -71,6 +75,7 @@ def test_freed_memory_waits_for_every_stream_that_uses_it():
     assert cygrad.empty(3000, device="cuda").data_ptr() == place
 
 
+@pytest.mark.usefixtures("imitated_devices")
 def test_pinned_memory_is_read_when_the_stream_comes_to_it():
     x = cygrad.ones(4).pin_memory()
     y = x.to("cuda", non_blocking=True)
@@ -80,6 +85,7 @@ def test_pinned_memory_is_read_when_the_stream_comes_to_it():
     assert z.tolist() == [1] * 4
 
 
+@pytest.mark.usefixtures("two_devices")
 def test_a_stream_of_another_device_or_none_is_an_error():
     far = cygrad.cuda.Stream("cuda:1")
     with cygrad.cuda.stream(far):
@@ -99,6 +105,7 @@ def test_all_work_is_done_before_memory_goes_back_to_the_device():
     assert s.query() and total.item() == 1 << 20
 
 
+@pytest.mark.usefixtures("two_devices")
 def test_a_context_that_is_entered_again_inside():
     first, s = cygrad.cuda.current_stream(), cygrad.cuda.Stream("cuda:1")
     context, other = cygrad.cuda.stream(s), cygrad.cuda.current_stream("cuda:1")

@@ -8,7 +8,7 @@ import pytest
 
 import cygrad
 
-pytestmark = pytest.mark.usefixtures("two_devices")
+pytestmark = pytest.mark.usefixtures("any_devices")
 
 
 def in_thread(function):
@@ -19,6 +19,7 @@ def in_thread(function):
     return found[0]
 
 
+@pytest.mark.usefixtures("two_devices")
 def test_the_default_device_is_one_of_a_thread():
     try:
         cygrad.set_default_device("cuda:1")
@@ -56,6 +57,7 @@ def test_streams_that_are_chosen_no_more_are_used_again():
     assert len(seen) <= 4 and cygrad.cuda.current_stream().cuda_stream == 0
 
 
+@pytest.mark.usefixtures("two_devices")
 def test_contexts_of_streams_give_back_what_was_there():
     s, t, far = cygrad.cuda.Stream(), cygrad.cuda.Stream(), cygrad.cuda.Stream("cuda:1")
     with cygrad.cuda.stream(s):
@@ -83,6 +85,7 @@ def test_page_locked_memory_lives_until_its_copy_is_done():
     assert cygrad.ones(4000).pin_memory().data_ptr() in places          # it is kept for reuse
 
 
+@pytest.mark.usefixtures("imitated_devices")
 def test_copies_to_page_locked_memory_go_on():
     s = cygrad.cuda.Stream()
     x, y = cygrad.arange(1000.0, device="cuda"), cygrad.zeros(1000).pin_memory()
@@ -98,6 +101,7 @@ def test_copies_to_page_locked_memory_go_on():
     assert z[1] == 3                                        # other memory is there when the copy returns
 
 
+@pytest.mark.usefixtures("two_devices")
 def test_other_threads_copy_as_they_say(monkeypatch):
     """Whether a copy may go on is asked of the thread that makes it."""
     x = cygrad.ones(1000).pin_memory()
@@ -153,6 +157,7 @@ def test_a_forked_child_is_told():
     assert told[-1] == "False 2.0" and x.tolist() == [1, 1, 1]
 
 
+@pytest.mark.usefixtures("two_devices")
 def test_loading_without_room_says_so():
     file = io.BytesIO()
     cygrad.save(cygrad.ones(1000, 1000), file)

@@ -11,7 +11,7 @@ from cygrad import nn, optim
 from cygrad.nn import functional as F
 from cygrad.utils.data import DataLoader
 
-pytestmark = pytest.mark.usefixtures("two_devices")
+pytestmark = pytest.mark.usefixtures("any_devices")
 
 
 class Attending(nn.Module):
@@ -118,6 +118,7 @@ def test_optimisers(name):
 
 
 @pytest.mark.parametrize("name", [n for n in OPTIMISERS if n != "lbfgs"])
+@pytest.mark.usefixtures("two_devices")
 def test_one_step_updates_parameters_of_several_devices(name):
     def steps(devices):
         leaves = [cygrad.full((3,), k + 1.0, device=d, requires_grad=True) for k, d in enumerate(devices)]
@@ -212,6 +213,7 @@ def test_pinned_batches_keep_their_containers():
     assert found[0]["a"].is_pinned() and found[1]["a"].is_pinned() and found[2][0].is_pinned()
 
 
+@pytest.mark.usefixtures("two_devices")
 def test_pickled_lazy_layers_stay_where_they_are():
     for lazy in (nn.LazyLinear(2, device="cuda:1"), nn.LazyBatchNorm1d(device="cuda:1")):
         copied = pickle.loads(pickle.dumps(lazy))
@@ -219,6 +221,7 @@ def test_pickled_lazy_layers_stay_where_they_are():
 
 
 @pytest.mark.parametrize("order", [2.0, 1.0, float("inf")])
+@pytest.mark.usefixtures("two_devices")
 def test_gradients_of_several_devices_are_cut_to_one_norm(order):
     def gradients(*places):
         made = [nn.Parameter(cygrad.zeros(2, dtype=d, device=p)) for d, p in zip(dtypes, places, strict=True)]
