@@ -203,9 +203,14 @@ def cuda_host(session):
 
 @nox.session
 def cuda(session):
-    """What only a GPU can show, beside PyTorch on the same card: results, training, times. Needs a GPU and nvcc."""
-    session.install(*PATHS, "torch==2.13.0", env={"CYGRAD_CUDA": "1"})
-    session.run("python", "benchmarks/cuda_check.py", "--no-build", *session.posargs)
+    """What only a GPU can show, beside PyTorch on the same card: times, results, training, tests/cuda. Needs nvcc.
+
+    PyTorch's build for CUDA is a download of some GB; `nox -s cuda --no-venv` runs with what is installed already.
+    """
+    if session.virtualenv.is_sandboxed:
+        session.install("setuptools>=77", "Cython>=3.1", "pytest", "pytest-xdist", "hypothesis", "expecttest")
+        session.install("numpy", "scipy-openblas32", "nvidia-cublas", "nvidia-cudnn-cu13", "torch==2.13.0")
+    session.run("python", "benchmarks/cuda_check.py", "--json", "cuda_check.jsonl", *session.posargs)
 
 
 @nox.session

@@ -50,15 +50,15 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("storage", "autograd", "nn")
-BUILD_NEEDS = {"setuptools": (77,), "Cython": (3, 1)}       # as in the packages' pyproject.toml
-DEAD = 3                            # exit status of a part after which its process cannot use the device any more
+BUILD_NEEDS = {"setuptools": (77,), "Cython": (3, 1)}  # as in the packages' pyproject.toml
+DEAD = 3  # exit status of a part after which its process cannot use the device any more
 RESTARTS = 4
 
 
 class Part(NamedTuple):
     module: str
-    limit: int                      # seconds
-    alone: bool = False             # nothing else may run, since it is timed
+    limit: int  # seconds
+    alone: bool = False  # nothing else may run, since it is timed
 
 
 PARTS = {
@@ -69,7 +69,7 @@ PARTS = {
     "gpt": Part("cuda_times", 60, True),
     "matrices": Part("cuda_times", 30, True),
     "more_kernels": Part("cuda_times", 50, True),
-    "training": Part("cuda_parts", 60),
+    "training": Part("cuda_uses", 60),
     "rows": Part("cuda_parts", 60),
     "elementwise": Part("cuda_parts", 90),
     "reductions": Part("cuda_parts", 60),
@@ -78,16 +78,16 @@ PARTS = {
     "indices": Part("cuda_parts", 60),
     "products": Part("cuda_parts", 60),
     "convolutions": Part("cuda_parts", 60),
-    "random": Part("cuda_parts", 30),
-    "optimizers": Part("cuda_parts", 30),
-    "streams": Part("cuda_parts", 30),
-    "memory": Part("cuda_parts", 30),
-    "sharing": Part("cuda_parts", 30),
-    "large": Part("cuda_parts", 60),
-    "tests": Part("cuda_parts", 150),
-    "samples": Part("cuda_parts", 120),
+    "random": Part("cuda_uses", 30),
+    "optimizers": Part("cuda_uses", 30),
+    "streams": Part("cuda_uses", 30),
+    "memory": Part("cuda_uses", 30),
+    "sharing": Part("cuda_uses", 30),
+    "large": Part("cuda_uses", 60),
+    "tests": Part("cuda_uses", 150),
+    "samples": Part("cuda_uses", 120),
 }
-HIDDEN = {"faults": Part("cuda_parts", 60)}                 # fails, crashes and hangs on purpose, for the test
+HIDDEN = {"faults": Part("cuda_uses", 60)}  # fails, crashes and hangs on purpose, for the test
 
 
 class Skip(Exception):
@@ -176,7 +176,7 @@ def run_part(options):
     getattr(module, options.part)(report)
     report.finish()
     sys.stdout.flush()
-    os._exit(0)                     # whatever the libraries do at the end of a process is no part of this
+    os._exit(0)  # whatever the libraries do at the end of a process is no part of this
 
 
 # ---- the parent
@@ -220,7 +220,7 @@ class Checks:
         for line in Path(self.path).read_text(errors="replace").splitlines():
             try:
                 record = json.loads(line)
-            except ValueError:      # of a process that was killed while it wrote
+            except ValueError:  # of a process that was killed while it wrote
                 continue
             if all(record.get(k) == v for k, v in wanted.items()):
                 found.append(record)
@@ -245,8 +245,24 @@ class Checks:
             self.attempts += 1
             attempt = self.attempts
         limit = min(self.options.part_seconds or (PARTS | HIDDEN)[name].limit, self.left() - 1)
-        command = [*before, sys.executable, "-u", __file__, "--part", name, "--json", self.path, "--attempt", attempt,
-                   "--seconds", limit, "--item-seconds", self.options.item_seconds, "--size", self.options.size]  # fmt: skip
+        command = [
+            *before,
+            sys.executable,
+            "-u",
+            __file__,
+            "--part",
+            name,
+            "--json",
+            self.path,
+            "--attempt",
+            attempt,
+            "--seconds",
+            limit,
+            "--item-seconds",
+            self.options.item_seconds,
+            "--size",
+            self.options.size,
+        ]
         command += ["--tiny"] * self.options.tiny
         for key, value in more.items():
             command.append(f"--{key}={value}")
@@ -270,7 +286,7 @@ class Checks:
                 self.ended.setdefault(name, f"{time.monotonic() - begun:.0f} s")
                 return
             how = f"ended with status {status}"
-            if status is None or (status == 1 and item):    # the part's limit, or the item's
+            if status is None or (status == 1 and item):  # the part's limit, or the item's
                 how = "did not end in time"
             elif status < 0:
                 how = f"ended by {signal.Signals(-status).name}"
@@ -351,18 +367,20 @@ def is_there(name, least=()):
 
 
 def build(checks, folder, options):
-    """Install the packages with CUDA, and what was carried along, into `folder`; all are built at once, since each waits
-    for one long file."""
+    """Install the packages with CUDA, and what was carried along, into `folder`.
+
+    All are built at once, since each waits for one long file.
+    """
     begun, pip = time.monotonic(), [sys.executable, "-m", "pip", "--disable-pip-version-check"]
     install = [*pip, "install", "-q", "--no-deps", "--target", folder]
-    environment = checks.environment | {"CYGRAD_CUDA": options.cuda}            # a value that was there must not win
+    environment = checks.environment | {"CYGRAD_CUDA": options.cuda}  # a value that was there must not win
     if options.wheels:
         carried = sorted(str(path) for path in Path(options.wheels).glob("*.whl"))
         if not carried or checks.execute([*install, "--no-index", *carried], 60, environment) != 0:
             say(f"the wheels of {options.wheels} were not installed")
     sys.path.insert(0, folder)
     os.environ["PYTHONPATH"] = checks.environment["PYTHONPATH"]
-    if not is_there("scipy_openblas32"):                    # cygrad is not imported without it: better known before
+    if not is_there("scipy_openblas32"):  # cygrad is not imported without it: better known before
         fetch = [*install, "--retries", "0", "--timeout", "10", "scipy-openblas32"]
         if checks.execute(fetch, 60, environment) != 0:
             sys.exit("scipy-openblas32 is missing, without which cygrad is not imported: see --wheels")
@@ -404,13 +422,15 @@ def main():
     parser.add_argument("--seconds", type=float, default=330.0, help="for everything, the build too (330)")
     parser.add_argument("--size", type=int, default=0, help="side of the matrices that are timed (16384: 1 GiB each)")
     parser.add_argument("--tiny", action="store_true", help="tiny sizes everywhere, for devices that are imitated")
-    parser.add_argument("--parts", default="", metavar="REGEX", help="only parts whose name has this: " + ", ".join(PARTS))
+    parser.add_argument(
+        "--parts", default="", metavar="REGEX", help="only parts whose name has this: " + ", ".join(PARTS)
+    )
     parser.add_argument("--jobs", type=int, default=0, help="parts at once, of those that are not timed")
     parser.add_argument("--part-seconds", type=float, default=0, help="another limit for each part")
     parser.add_argument("--item-seconds", type=float, default=0, help="another limit for each item of a part")
-    parser.add_argument("--packages", nargs="+", default=PACKAGES, help=argparse.SUPPRESS)     # to try the build's steps
+    parser.add_argument("--packages", nargs="+", default=PACKAGES, help=argparse.SUPPRESS)  # to try the build's steps
     parser.add_argument("--cuda", default="1", help=argparse.SUPPRESS)
-    parser.add_argument("--part", choices=[*PARTS, *HIDDEN], help=argparse.SUPPRESS)           # from here on a child's
+    parser.add_argument("--part", choices=[*PARTS, *HIDDEN], help=argparse.SUPPRESS)  # from here on a child's
     parser.add_argument("--attempt", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--after", default="", help=argparse.SUPPRESS)
     parser.add_argument("--only", default="", help=argparse.SUPPRESS)

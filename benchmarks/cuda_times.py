@@ -5,14 +5,26 @@ work enough that the calls wait for it, not it for the calls: the time of launch
 is measured by itself.
 """
 
+import re
 import shutil
 import subprocess
 import sys
 import time
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from statistics import median
 
 AIM_OF_LAUNCH, AIM_OF_STEP = 4e-6, 1.2
+
+
+def without_cuda(name):
+    """Whether PyTorch is not there, or a build for the CPU, by its file of versions: importing it takes seconds."""
+    spec = find_spec(name)
+    if spec is None or not spec.origin:
+        return True
+    file = Path(spec.origin).with_name("version.py")
+    return file.is_file() and re.search(r"^cuda\b[^=]*=\s*None", file.read_text(), re.MULTILINE) is not None
 
 
 def load(report):
@@ -20,15 +32,17 @@ def load(report):
     cygrad = import_module("cygrad")
     import_module("cygrad.nn")
     cygrad.cuda.init()
+    if without_cuda("torch"):
+        return cygrad, None
     try:
         torch = import_module("torch")
         if not torch.cuda.is_available():
             return cygrad, None
-    except Exception as error:      # a broken one raises whatever it likes
+    except Exception as error:  # a broken one raises whatever it likes
         if not isinstance(error, ModuleNotFoundError):
             report.say(f"torch is not used: {type(error).__name__}: {error}")
         return cygrad, None
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False     # as it is for cygrad's products
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False  # as it is for cygrad's products
     cygrad.backends.cuda.matmul.allow_tf32 = cygrad.backends.cudnn.allow_tf32 = False
     return cygrad, torch
 
@@ -53,7 +67,10 @@ def libraries():
 def versions(report):
     report.figure("python", f"Python {sys.version.split()[0]}")
     query = "name,driver_version,memory.total,clocks.sm,clocks.mem,clocks.max.sm,temperature.gpu,power.draw"
-    report.item("nvidia-smi", lambda: report.figure("card", output("nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader")))
+    report.item(
+        "nvidia-smi",
+        lambda: report.figure("card", output("nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader")),
+    )
     report.item("nvcc", lambda: report.figure("nvcc", output("nvcc", "--version").split("; ")[-1]))
 
     def of_cygrad():
@@ -72,7 +89,7 @@ def versions(report):
         report.figure("libraries", ", ".join(libraries()))
 
     def of_torch():
-        cygrad, torch = load(report)
+        _, torch = load(report)
         if torch is None:
             report.skip("no torch with a device")
         found = f"torch {torch.__version__}, CUDA {torch.version.cuda}, cuDNN {torch.backends.cudnn.version()}"
@@ -146,7 +163,7 @@ class Clock:
         """Some milliseconds of work, during which the calls that are timed are handed over."""
         try:
             self.a @ self.a
-        except RuntimeError:        # without cuBLAS
+        except RuntimeError:  # without cuBLAS
             for _ in range(2 if self.tiny else 50):
                 self.a.sin()
 
@@ -180,7 +197,10 @@ def beside(clocks, calls):
 
 
 def lines_of_figures(report, clocks, best, cases, aims=True):
-    """Time each case, and print what part of the copy bandwidth it reaches; a case: (calls of the libraries, bytes, aim)."""
+    """Time each case, and print what part of the copy bandwidth it reaches.
+
+    A case: functions that make the calls of the libraries, bytes that have to move, aim.
+    """
 
     def one(name, calls, nbytes, aim):
         calls = [make() for make in calls]
@@ -261,7 +281,7 @@ def main_kernels(lib, n):
 def kernels(report):
     cygrad, torch = load(report)
     libs, n = [lib for lib in (cygrad, torch) if lib], report.size
-    if not report.tiny:             # two libraries with some matrices each
+    if not report.tiny:  # two libraries with some matrices each
         while n > 1024 and len(libs) * 6 * 4 * n * n > cygrad.cuda.mem_get_info()[0]:
             n //= 2
     clocks = [Clock(lib, report.tiny) for lib in libs]
@@ -400,7 +420,7 @@ def matrices(report):
 
 
 def launch(report):
-    """Calls of small operations as the calling thread feels them: fewer than the queue of launches holds, not waited for."""
+    """Calls of small operations as the calling thread feels them: not waited for, and fewer than the queue holds."""
     cygrad, torch = load(report)
     count = 20 if report.tiny else 500
 
@@ -560,7 +580,7 @@ def gpt(report):
         if (size == "tiny") == report.tiny:
             *rest, batch = shape
             while batch > 1 and rest[0] > 512 and 6 * batch * 2**30 > cygrad.cuda.mem_get_info()[0]:
-                batch //= 2         # some 3 GiB for each library and text
+                batch //= 2  # some 3 GiB for each library and text
             weights, tokens = start_of(cygrad, (*rest, batch))
             for precision in ("fp32", "bf16"):
                 title = f"{size} {precision}"

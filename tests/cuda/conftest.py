@@ -2,8 +2,8 @@
 
 `any_devices` are two that the build imitates, or the real ones. Tests that need more say so: `two_devices` where one
 would not do, `imitated_devices` where they rest on what an imitation does (work is put off until something waits, a
-stream that is none is refused, devices can be taken away). ``CYGRAD_CUDA_HOST=1 pytest tests/cuda`` imitates one device, so
-that a test which lacks its mark is found without a GPU.
+stream that is none is refused, devices can be taken away). ``CYGRAD_CUDA_HOST=1 pytest tests/cuda`` imitates one
+device, so that a test which lacks its mark is found without a GPU.
 """
 
 import os

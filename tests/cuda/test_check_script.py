@@ -1,4 +1,4 @@
-"""The script for machines with a GPU runs through on an imitated device, finds nothing wrong, and survives accidents."""
+"""The script for machines with a GPU runs through on an imitated device, and survives what may happen on a real one."""
 
 import json
 import os
@@ -13,10 +13,10 @@ SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks/cuda_check.py"
 pytestmark = pytest.mark.usefixtures("imitated_devices")
 
 
-def run(file, *options, **more):
+def run(file, *options):
     command = [sys.executable, SCRIPT, "--no-build", "--tiny", "--json", file, *options]
-    environment = os.environ | {"CYGRAD_CUDA_HOST": "1"}
-    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **more)
+    environment, pipe = os.environ | {"CYGRAD_CUDA_HOST": "1"}, subprocess.PIPE
+    return subprocess.Popen(command, env=environment, stdout=pipe, stderr=subprocess.STDOUT, text=True)
 
 
 def read(file):
