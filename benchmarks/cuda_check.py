@@ -10,11 +10,12 @@ Stock image ``nvidia/cuda:13.0.*-devel-ubuntu24.04``, which has neither Python n
     env/bin/pip install setuptools Cython numpy scipy-openblas32 nvidia-cublas nvidia-cudnn-cu13 torch pytest
     env/bin/python benchmarks/cuda_check.py
 
-Without a network: setuptools >= 77, Cython >= 3.1 and numpy have to be there, so that nothing is looked for on an
-index; wheels of what else is missing (scipy-openblas32, without which cygrad is not imported; expecttest for PyTorch's
-samples) are fetched before, for the other machine's Python, and carried along::
+Without a network: wheels of what may be missing are fetched before, for the other machine's Python, and carried along.
+cygrad is not imported without scipy-openblas32 and numpy, not built without setuptools >= 77 and Cython >= 3.1 (where
+they are, or are carried, nothing is looked for on an index); expecttest is for PyTorch's samples::
 
-    pip download --no-deps --only-binary=:all: -d wheels scipy-openblas32 expecttest
+    pip download --no-deps --only-binary=:all: --python-version 3.12 --platform manylinux_2_28_x86_64 \\
+        --platform manylinux_2_17_x86_64 -d wheels scipy-openblas32 setuptools Cython expecttest
     python benchmarks/cuda_check.py --wheels wheels
 
 It builds into a folder of its own, unless ``--no-build`` says that cygrad is installed with CUDA already. Then each
