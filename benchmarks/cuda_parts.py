@@ -261,7 +261,7 @@ def reductions(report):
     shapes = (
         [(5,), (9, 67), (3, 13, 7)]
         if report.tiny
-        else [(5,), (4099,), (1_000_003,), (1025, 1031), (2, 500_009), (500_009, 2), (3, 257, 1029), (70_001, 3, 2)]
+        else [(5,), (4099,), (1_000_003,), (1025, 1031), (2, 100_003), (100_003, 2), (3, 257, 517)]
     )
     dims = [None, 0, -1, 1]
     calls = {
@@ -299,7 +299,7 @@ def reductions(report):
                     if name in ("var", "std") and dim is not None and shape[dim] < 2:
                         continue
                     d = {} if dim is None else {"dim": dim}
-                    grad = name not in no_gradient and x.numel() < 300_000 and dtype != "float16"
+                    grad = name not in no_gradient and x.numel() < 500_000 and dtype != "float16"
                     errors = {"float32": (2e-4, 1e-5), "float16": (5e-3, 1e-3), "bfloat16": (3e-2, 1e-2)}.get(dtype)
                     errors = errors if name not in no_gradient else None
                     agree(cygrad, f"{dtype} {shape} {dim}", lambda x, d=d: call(x, d), [x], grad, errors=errors)
@@ -371,8 +371,11 @@ def lines(report):
             values = [numbers(5, width, dtype=dtype)] + [numbers(width, dtype=dtype) for _ in range(weights)]
             errors = {"float32": (1e-4, 5e-5), "float16": (1e-2, 1e-2), "bfloat16": (6e-2, 6e-2)}.get(dtype)
             agree(cygrad, f"{dtype} {width}", lambda *v: call(width, *v), values, True, errors=errors)
-            strided = lambda x, *w: (x.t().contiguous().t(), *w)  # noqa: E731
-            agree(cygrad, f"{dtype} {width} strided", lambda *v: call(width, *v), values, True, strided, errors=errors)
+            if width <= 8192:
+                turned = lambda x, *w: (x.t().contiguous().t(), *w)  # noqa: E731
+                agree(
+                    cygrad, f"{dtype} {width} turned", lambda *v: call(width, *v), values, True, turned, errors=errors
+                )
 
     calls = {
         "softmax": (lambda n, x: x.softmax(1), 0), "log_softmax": (lambda n, x: x.log_softmax(1), 0),
@@ -600,6 +603,8 @@ def products(report):
 
     def one(dtype):
         for a, k, b in sizes:
+            if dtype.startswith("complex") and a * k * b > 3_000_000:
+                continue  # the CPU's side takes too long
             for left in ("n", "t", "s"):
                 for right in ("n", "t", "s"):
                     x = drawn(*((k, a) if left == "t" else (a, 2 * k) if left == "s" else (a, k)), dtype=dtype)
@@ -765,13 +770,14 @@ def convolutions(report):
         "bilinear": lambda x: f.interpolate(x, size=(13, 17), mode="bilinear"),
         "pixel_shuffle": lambda x: f.pixel_unshuffle(x[..., :8, :8], 2),
     }
+
+    def of_images(call):
+        for dtype in ("float32", "float64"):
+            close = (1e-3, 5e-5) if dtype == "float32" else None  # weights of bilinear are differences of places
+            agree(cygrad, dtype, call, [numbers(*shape, dtype=dtype)], True, errors=close)
+
     for name, call in calls.items():
-        report.item(
-            name,
-            lambda call=call: [
-                agree(cygrad, dtype, call, [numbers(*shape, dtype=dtype)], True) for dtype in ("float32", "float64")
-            ],
-        )
+        report.item(name, of_images, call)
 
     def transposed():
         x, w = numbers(2, 4, 9, 8), numbers(4, 3, 3, 3)
