@@ -7,7 +7,7 @@ import pytest
 import cygrad
 from cygrad.nn import functional as F
 
-pytestmark = pytest.mark.usefixtures("two_devices")
+pytestmark = pytest.mark.usefixtures("any_devices")
 COUNTS = (1, 3, 16, 33, 1000, 1024, 4096, 4099, 8192, 8200, 20000, 50257)
 
 

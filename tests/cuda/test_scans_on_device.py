@@ -5,7 +5,7 @@ import pytest
 
 import cygrad
 
-pytestmark = pytest.mark.usefixtures("two_devices")
+pytestmark = pytest.mark.usefixtures("any_devices")
 
 
 @pytest.mark.parametrize("shape", [(9001,), (1 << 18,), (3, 100_001), (70, 9000)], ids=str)
