@@ -243,7 +243,7 @@ def test_long_lines_sorted_and_scanned(n):
 
 
 def test_equal_indices_are_taken_in_order():
-    """Of writes the last one stays, and sums are the same in every run."""
+    """Of writes the last one stays, and sums are the same in every run; of many equal ones they round in blocks."""
     index = whole(5000, high=7)
     value = numbers(5000)
     x = cygrad.zeros(7, dtype=cygrad.float64)
@@ -251,7 +251,8 @@ def test_equal_indices_are_taken_in_order():
     for i in range(7):
         assert got[i].item() == value[(index == i).nonzero()[-1].item()].item()
     sums = [x.cuda().index_add(0, index.cuda(), value.cuda()).cpu() for _ in range(2)]
-    assert (sums[0] == sums[1]).all().item() and (sums[0] == x.index_add(0, index, value)).all().item()
+    assert (sums[0] == sums[1]).all().item()
+    np.testing.assert_allclose(sums[0].numpy(), x.index_add(0, index, value).numpy(), rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", ("RNN", "LSTM", "GRU"))

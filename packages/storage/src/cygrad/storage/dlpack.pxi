@@ -313,8 +313,8 @@ cdef Storage storage_of_dl(Meta* y, const CygDLTensor* t, object owner, bint rea
         last += (t.shape[d] - 1) * strides[d]
     if y.device != 0 and not empty and <size_t>data % <size_t>ITEMSIZE[code]:
         # A device that reads such an address fails, and with it everything after it.
-        raise BufferError(f"from_dlpack(): the array's memory begins at {<size_t>data:#x}, which is no multiple of the {ITEMSIZE[code]} "
-                          f"bytes of an element; a CUDA device cannot read it")
+        raise BufferError(f"from_dlpack(): the array's memory begins at {<size_t>data:#x}, which is no multiple of the "
+                          f"{ITEMSIZE[code]} bytes of an element; a CUDA device cannot read it")
     memory = storage_borrow(NULL if empty else data, 0 if empty else (last + 1) * ITEMSIZE[code], owner, readonly)
     memory.device = y.device
     meta_strided(y, t.ndim, t.shape, strides, code, memory.ptr)

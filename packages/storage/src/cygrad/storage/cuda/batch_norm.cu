@@ -1,11 +1,11 @@
-// Batch normalisation over (batch, channels, places): sums of chunks of each channel, which a second pass joins in their order, and
-// results column by column. How the work is cut depends on sizes alone.
+// Batch normalisation over (batch, channels, places): sums of chunks of each channel, which a second pass joins in their order,
+// and results column by column. How the work is cut depends on sizes alone.
 #include "fold.cuh"
 
 namespace {
 
-// Statistics of x, or, `BACK`, sums of g and of g times the normalised x. Statistics are of x less the first element of its channel,
-// the same for all chunks, so that what is added up is small where numbers are far from 0.
+// Statistics of x, or, `BACK`, sums of g and of g times the normalised x. Statistics are of x less the first element of its
+// channel, the same for all chunks, so that what is added up is small where numbers are far from 0.
 template <class T, bool BACK> struct Sums {
     struct Acc { double a, b; };
     CygChannels c;
@@ -13,7 +13,7 @@ template <class T, bool BACK> struct Sums {
     static CYG_IN void keep(char* p, int64_t i, double v) { ((T*)p)[i] = Stored<T>::store((ValueOf<T>)v); }
     CYG_IN double base(int64_t channel) const {
         if (BACK) return at(c.stats, channel);
-        return c.batch * c.places ? at(c.x, channel * c.places) : 0;
+        return c.batch * c.places != 0 ? at(c.x, channel * c.places) : 0;
     }
     CYG_IN Acc none() const { return Acc{0, 0}; }
     CYG_IN void join(Acc& a, const Acc& b) const { a.a += b.a, a.b += b.b; }
@@ -35,7 +35,7 @@ template <class T, bool BACK> struct Sums {
 struct Cut {
     int64_t rows, width;                     // of a chunk: items of the batch, and places of each, which are below 2^31
     int chunks, across;                      // chunks of a channel; how many of them share a row
-    int log_lanes, log_group;                // threads along places; channels side by side in a block; other threads take other rows
+    int log_lanes, log_group;                // threads along places; channels side by side in a block; other threads: other rows
 };
 
 enum { LOG_THREADS = 8, BLOCKS = 2048, LEAST = 4096 };       // blocks that keep any card busy; elements that are worth one
@@ -57,7 +57,8 @@ Cut cut_of(const CygChannels& c, int pack) {
     return k;
 }
 
-// A thread walks down rows, which are items of the batch, and in each along places; it divides nothing, and reads AHEAD packs at once.
+// A thread walks down rows, which are items of the batch, and in each along places; it divides nothing, and reads AHEAD packs
+// at once.
 template <class T, bool BACK, int V> struct SumChunks {
     enum { THREADS = 1 << LOG_THREADS, AHEAD = V > 1 ? 2 : 4 };
     typedef Sums<T, BACK> Op;
@@ -163,7 +164,8 @@ template <class T, bool BACK, int V> struct Apply {
                         CYG_UNROLL
                         for (int j = 0; j < V; j++) {
                             const R h = (Stored<T>::load(x[u].x[j]) - mean) * scale;
-                            y.x[j] = Stored<T>::store(BACK ? slope * (Stored<T>::load(d[u].x[j]) - first - h * second) : h * w + first);
+                            y.x[j] = Stored<T>::store(
+                                BACK ? slope * (Stored<T>::load(d[u].x[j]) - first - h * second) : h * w + first);
                         }
                         *(Pack<T, V>*)((T*)c.y + (row + u * lines) * columns + column) = y;
                     }
@@ -208,8 +210,9 @@ template <class T, bool BACK, int V> int run(int what, const CygChannels& c, voi
 
 template <class T> int run(int what, const CygChannels& c, void* scratch, void* stream) {
     constexpr int V = 16 / sizeof(T);
-    if (what == CYG_CHANNELS_NORM) return packs<T>(c) ? run<T, false, V>(what, c, scratch, stream) : run<T, false, 1>(what, c, scratch, stream);
-    return packs<T>(c) ? run<T, true, V>(what, c, scratch, stream) : run<T, true, 1>(what, c, scratch, stream);
+    auto* go = what == CYG_CHANNELS_NORM ? (packs<T>(c) ? run<T, false, V> : run<T, false, 1>)
+        : packs<T>(c) ? run<T, true, V> : run<T, true, 1>;
+    return go(what, c, scratch, stream);
 }
 
 }

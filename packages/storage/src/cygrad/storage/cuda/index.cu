@@ -1,5 +1,5 @@
 // Reading and writing through indices. Index tensors become places, byte offsets in x; places are read at once, and written in
-// the order of a stable sort: each place belongs to one thread, which takes what arrives there, or joined blocks of it, in its order.
+// the order of a stable sort: each place belongs to one thread, which takes what arrives there, or joined blocks of it, in order.
 #include "launch.cuh"
 #include "device_complex.cuh"
 
@@ -63,9 +63,9 @@ template <> CYG_IN uint8_t joined_as<bool_t>(int how, uint8_t a, uint8_t b) {
     return how == CYG_JOIN_ADD || how == CYG_JOIN_MAX ? a | b : how == CYG_JOIN_WRITE ? b : a & b;
 }
 
-// Sorted places. Equal ones are a run. Where it covers a whole block of 64 positions, these are joined first, with others at the same
-// time: 64 of them make a block of the next level, and so on. Blocks lie at multiples of their size, so what is joined with what
-// depends on the places alone; order stays as it is. A run that covers no block is joined one after the other.
+// Sorted places. Equal ones are a run. Where it covers a whole block of 64 positions, these are joined first, with others at the
+// same time: 64 of them make a block of the next level, and so on. Blocks lie at multiples of their size, so what is joined with
+// what depends on the places alone; order stays as it is. A run that covers no block is joined one after the other.
 enum { LOG_BLOCK = 6, BLOCK = 1 << LOG_BLOCK, LEVELS = 4 };
 
 template <class T> struct Joining {
@@ -114,7 +114,8 @@ template <class T> struct JoinBlocks {
         int64_t o[2];
         on.around.find(e, o);
         const int64_t j = b << LOG_BLOCK;
-        ValueOf<T> y = level > 1 ? on.blocks[level - 1][j * on.inner + e] : Stored<T>::load(*(const T*)(on.v + o[0] + on.order[j] * on.step));
+        ValueOf<T> y = level > 1 ? on.blocks[level - 1][j * on.inner + e]
+            : Stored<T>::load(*(const T*)(on.v + o[0] + on.order[j] * on.step));
         CYG_ROLLED
         for (int k = 1; k < BLOCK; k += on.AHEAD) on.take(y, level - 1, j + k, cyg_min<int>(on.AHEAD, BLOCK - k), e, o[0]);
         on.blocks[level][b * on.inner + e] = y;

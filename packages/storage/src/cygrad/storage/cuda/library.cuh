@@ -14,8 +14,8 @@ typedef int (*CygSetStream)(void* handle, void* stream);
 // Keeps the name of a function that failed and its status for cyg_library_said; CYG_LIBRARY_FAILED.
 int cyg_library_failed(const char* function, int status, const char* text);
 
-// Libraries take memory of their own, which the allocator may keep for reuse: gives that back to the devices, and says whether what
-// failed is worth another try.
+// Libraries take memory of their own, which the allocator may keep for reuse: gives that back to the devices, and says whether
+// what failed is worth another try.
 bool cyg_make_room(void);
 
 // One for each device and stream: what a handle keeps on the device serves one stream at a time. They are few, since streams come
