@@ -73,6 +73,7 @@ PARTS = {
     "training": Part("cuda_uses", 60),
     "rows": Part("cuda_parts", 60),
     "elementwise": Part("cuda_parts", 90),
+    "integers": Part("cuda_parts", 60),
     "reductions": Part("cuda_parts", 60),
     "lines": Part("cuda_parts", 60),
     "order": Part("cuda_parts", 60),
