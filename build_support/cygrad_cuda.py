@@ -70,6 +70,7 @@ def objects(source: Path, generated: Path, build: Path, jobs: int) -> list[str]:
     include = [f"-I{folder.as_posix()}" for folder in (source, generated, kernels)]
     headers = [*source.glob("*.cuh"), *source.glob("*.h"), *kernels.glob("*.h"), *generated.glob("cuda_*.h")]
     common = hashlib.sha256(repr([program, options]).encode())
+    side = ["--threads", "2"] if mode() == "1" and jobs > 8 else []  # architectures side by side, where cores are left
     for path in sorted(headers, key=lambda p: p.name):
         common.update(path.read_bytes())
     build.mkdir(parents=True, exist_ok=True)
@@ -80,12 +81,14 @@ def objects(source: Path, generated: Path, build: Path, jobs: int) -> list[str]:
         digest.update(path.read_bytes())
         if not (target.is_file() and note.is_file() and note.read_text() == digest.hexdigest()):
             note.unlink(missing_ok=True)
-            subprocess.run([program, *options, *include, "-c", path.as_posix(), "-o", target.as_posix()], check=True)
+            command = [program, *options, *side, *include, "-c", path.as_posix(), "-o", target.as_posix()]
+            subprocess.run(command, check=True)
             note.write_text(digest.hexdigest())
         return target.as_posix()
 
     with ThreadPoolExecutor(jobs) as pool:
-        return list(pool.map(compile_one, sorted(source.glob("*.cu"))))
+        # What takes longest first: the rows, whose text is generated.
+        return list(pool.map(compile_one, sorted(source.glob("*.cu"), key=lambda p: ("_rows" not in p.stem, p.name))))
 
 
 def complete(extension, source: Path, generated: Path, build: Path, jobs: int) -> None:

@@ -115,3 +115,20 @@ def test_a_context_that_is_entered_again_inside():
         assert cygrad.cuda.current_stream() == s and cygrad.cuda.current_device() == 1
     assert cygrad.cuda.current_stream() == first and cygrad.cuda.current_device() == 0
     assert cygrad.cuda.current_stream("cuda:1") == other
+
+
+@pytest.mark.usefixtures("imitated_devices")
+def test_memory_that_a_stream_still_uses_is_active():
+    stats = cygrad.cuda.memory_stats
+    before, s = stats(), cygrad.cuda.Stream()
+    x = cygrad.ones(1000, device="cuda")
+    with cygrad.cuda.stream(s):
+        x.add_(1)
+    x.record_stream(s)
+    del x
+    after = stats()
+    assert after["allocated_bytes.all.current"] == before["allocated_bytes.all.current"]
+    assert after["active_bytes.all.current"] == before["active_bytes.all.current"] + 4096
+    s.synchronize()
+    cygrad.ones(1, device="cuda")
+    assert stats()["active_bytes.all.current"] <= before["active_bytes.all.current"] + 512

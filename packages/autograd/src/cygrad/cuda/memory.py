@@ -131,7 +131,7 @@ def memory_stats(device: Any = None) -> dict[str, int]:
     if not is_available():
         return {}
     counted = extension.memory(index_of(device))
-    return {name: counted[key] for key, name in _NAMES.items() if key in counted}
+    return {name: counted[key] for key, name in _NAMES.items()}
 
 
 def _nested(stats: dict[str, int]) -> dict[str, Any]:

@@ -65,6 +65,8 @@ class Allocator {
         live[b->ptr] = b;
         state.allocated += b->size;
         if (state.allocated > state.most_allocated) state.most_allocated = state.allocated;
+        state.active += b->size;
+        if (state.active > state.most_active) state.most_active = state.active;
         *p = b->ptr;
         return 0;
     }
@@ -116,6 +118,7 @@ class Allocator {
     void reset_peak() {
         std::lock_guard<std::recursive_mutex> hold(mutex);
         state.most_allocated = state.allocated;
+        state.most_active = state.active;
         state.most_reserved = state.reserved;
     }
 
@@ -178,6 +181,7 @@ class Allocator {
 
     void release(Block* b) {
         b->used = false;
+        state.active -= b->size;
         if (b->after && is_idle(b->after)) join(b, b->after);
         if (b->before && is_idle(b->before)) {
             Block* first = b->before;

@@ -14,7 +14,7 @@ extern "C" {
 enum { CYG_TO_DEVICE = 1, CYG_TO_HOST = 2, CYG_ON_DEVICES = 3 };   /* directions of a copy, as cudaMemcpyKind has them */
 
 typedef struct {
-    int64_t allocated, reserved, most_allocated, most_reserved;    /* bytes of one device */
+    int64_t allocated, reserved, active, most_allocated, most_reserved, most_active;    /* bytes of one device; active: not free yet */
     int64_t segments, retries, failures;
 } cyg_memory;
 

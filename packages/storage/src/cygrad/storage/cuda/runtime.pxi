@@ -7,7 +7,7 @@ cdef extern from "runtime.h":
         CYG_TO_HOST
         CYG_ON_DEVICES
     ctypedef struct cyg_memory:
-        int64_t allocated, reserved, most_allocated, most_reserved, segments, retries, failures
+        int64_t allocated, reserved, active, most_allocated, most_reserved, most_active, segments, retries, failures
     ctypedef struct cyg_properties:
         char name[256]
         int64_t total
@@ -189,7 +189,8 @@ def memory(int device):
     """Bytes and numbers of one device, by name."""
     cdef cyg_memory m
     cyg_rt_memory(device, &m)
-    return {"allocated": m.allocated, "reserved": m.reserved, "max_allocated": m.most_allocated, "max_reserved": m.most_reserved,
+    return {"allocated": m.allocated, "reserved": m.reserved, "active": m.active,
+            "max_allocated": m.most_allocated, "max_reserved": m.most_reserved, "max_active": m.most_active,
             "segments": m.segments, "retries": m.retries, "ooms": m.failures}
 
 
