@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
@@ -40,15 +41,15 @@ def find_nvcc() -> str | None:
     return next(filter(None, map(shutil.which, places)), None)
 
 
-def compiler() -> str:
-    """nvcc, or the C++ compiler; SystemExit where it is missing."""
+def compiler() -> list[str]:
+    """nvcc, or the C++ compiler, as words of a command; SystemExit where nvcc is missing."""
     if mode() == "host":
-        return os.environ.get("CXX", "g++")
+        return shlex.split(os.environ.get("CXX", "g++"))
     nvcc = find_nvcc()
     if nvcc is None:
         raise SystemExit("CYGRAD_CUDA=1 compiles for CUDA, but nvcc is missing: install the CUDA toolkit, put nvcc on "
                          "PATH or let CUDA_HOME name its folder, or leave CYGRAD_CUDA unset for a build without CUDA")
-    return nvcc
+    return [nvcc]
 
 
 def library_folder(nvcc: str) -> Path:
@@ -69,7 +70,8 @@ def objects(source: Path, generated: Path, build: Path, jobs: int) -> list[str]:
     kernels = source.parent / "kernels"
     include = [f"-I{folder.as_posix()}" for folder in (source, generated, kernels)]
     headers = [*source.glob("*.cuh"), *source.glob("*.h"), *kernels.glob("*.h"), *generated.glob("cuda_*.h")]
-    common = hashlib.sha256(repr([program, options]).encode())
+    version = subprocess.run([*program, "--version"], capture_output=True, check=False).stdout
+    common = hashlib.sha256(repr([program, version, options]).encode())
     side = ["--threads", "2"] if mode() == "1" and jobs > 8 else []  # architectures side by side, where cores are left
     for path in sorted(headers, key=lambda p: p.name):
         common.update(path.read_bytes())
@@ -81,7 +83,7 @@ def objects(source: Path, generated: Path, build: Path, jobs: int) -> list[str]:
         digest.update(path.read_bytes())
         if not (target.is_file() and note.is_file() and note.read_text() == digest.hexdigest()):
             note.unlink(missing_ok=True)
-            command = [program, *options, *side, *include, "-c", path.as_posix(), "-o", target.as_posix()]
+            command = [*program, *options, *side, *include, "-c", path.as_posix(), "-o", target.as_posix()]
             subprocess.run(command, check=True)
             note.write_text(digest.hexdigest())
         return target.as_posix()
@@ -99,5 +101,5 @@ def complete(extension, source: Path, generated: Path, build: Path, jobs: int) -
     if mode() == "1":
         known = " ".join(re.findall(r"(?:sm|compute)_\w+", " ".join(s.partition("code=")[2] for s in NVCC_OPTIONS)))
         extension.define_macros.append(("CYGRAD_CUDA_ARCHITECTURES", f'"{known}"'))
-        extension.library_dirs = [library_folder(compiler()).as_posix()]
+        extension.library_dirs = [library_folder(*compiler()).as_posix()]
         extension.libraries = ["cudart_static", *extension.libraries, "rt"]

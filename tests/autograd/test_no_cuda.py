@@ -3,6 +3,9 @@
 import pytest
 
 import cygrad as torch
+from cygrad.storage import cuda
+
+pytestmark = pytest.mark.skipif(cuda.why_not() is None, reason="there is a CUDA device")
 
 
 def test_the_usual_line():

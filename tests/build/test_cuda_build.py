@@ -69,7 +69,7 @@ def test_another_word_is_refused(rules, monkeypatch):
 
 def test_objects_are_compiled_again_when_their_text_changes(rules, monkeypatch, tmp_path):
     monkeypatch.setenv("CYGRAD_CUDA", "host")
-    if rules.shutil.which(rules.compiler()) is None:
+    if rules.shutil.which(rules.compiler()[0]) is None:
         pytest.skip("no C++ compiler")
     source, build = tmp_path / "src", tmp_path / "build"
     source.mkdir()

@@ -1,6 +1,8 @@
 """The device code as a library of the host: every .cu compiled with -DCYG_HOST, and what a test calls it with."""
 
 import ctypes
+import fcntl
+import os
 import shutil
 import subprocess
 import sys
@@ -35,15 +37,19 @@ def library():
     """The shared object, linked once for a run of tests from the objects that a build with CYGRAD_CUDA=host has too."""
     folder = STORAGE.parents[2] / "build/cuda_host"
     folder.mkdir(parents=True, exist_ok=True)
-    opgen.write_cuda(folder)
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, open(folder / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)                 # other processes may run tests, too
+        opgen.write_cuda(folder)
         patch.setenv("CYGRAD_CUDA", "host")
-        if shutil.which(cygrad_cuda.compiler()) is None:
+        if shutil.which(cygrad_cuda.compiler()[0]) is None:
             pytest.skip("no C++ compiler: the device code cannot be compiled for the host")
         objects = cygrad_cuda.objects(STORAGE / "cuda", folder, folder, 2)
         objects = [o for o in objects if Path(o).stem != "runtime"]
-        subprocess.run([cygrad_cuda.compiler(), "-shared", "-o", folder / "device.so", *objects, "-ldl"], check=True)
-    return ctypes.CDLL(str(folder / "device.so"))
+        made = folder / f"device-{os.getpid()}.so"
+        subprocess.run([*cygrad_cuda.compiler(), "-shared", "-o", made, *objects, "-ldl"], check=True)
+        found = ctypes.CDLL(str(made))
+        made.unlink()
+    return found
 
 
 def iterate(*arrays):

@@ -71,3 +71,25 @@ def test_a_copy_is_made_before_the_memory_goes_back():
 def test_what_is_empty_has_no_address():
     x = cygrad.from_dlpack(cygrad.empty(0, 3, device="cuda"))
     assert x.shape == (0, 3) and x.is_cuda and x.data_ptr() == 0
+
+
+@pytest.mark.usefixtures("imitated_devices")
+def test_memory_of_a_stream_that_the_default_one_reads():
+    s = cygrad.cuda.Stream()
+    with cygrad.cuda.stream(s):
+        x = cygrad.ones(N, device="cuda")
+    capsule = x.__dlpack__(stream=1)
+    later = cygrad.zeros(1, device="cuda")                  # stands for what the consumer does
+    before = cygrad.cuda.memory_stats()
+    del x, capsule
+    after = cygrad.cuda.memory_stats()
+    held = [(b - a) // (4 * N) for a, b in ((after[k], before[k]) for k in (
+        "allocated_bytes.all.current", "active_bytes.all.current"))]  # fmt: skip
+    assert held == [1, 0] and later.tolist() == [0]
+
+
+def test_a_stream_beside_a_copy_on_the_cpu():
+    x, s = ones(), cygrad.cuda.Stream()
+    y = cygrad.from_dlpack(x.__dlpack__(stream=s.cuda_stream, dl_device=(1, 0)))
+    assert y.is_cpu and y.tolist() == [1] * N
+    del y

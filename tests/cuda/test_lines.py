@@ -59,12 +59,12 @@ def test_lines_across_and_of_views(shape):
         close(x.mT.softmax(dim), x.cuda().mT.softmax(dim), 1e-5)
 
 
-@pytest.mark.parametrize("rows", [1, 2000])
-def test_the_number_of_lines_changes_how_they_are_cut_and_no_result(rows):
-    x = cygrad.randn(1, 256).expand(rows, 256).contiguous().cuda()
-    y = x.softmax(1).cpu()
-    close(x[0].cpu().double().softmax(0).expand(rows, 256), y, 1e-6)
-    assert (y == y[0]).all()
+def test_few_lines_are_cut_into_more_lanes_than_many():
+    x = cygrad.randn(1, 256).cuda()
+    few, many = x.softmax(1).cpu(), x.expand(2000, 256).contiguous().softmax(1).cpu()
+    assert (many == many[0]).all()
+    close(x.cpu().double().softmax(1), few, 1e-6)
+    close(few.double().expand(2000, 256), many, 1e-6)
 
 
 @pytest.mark.parametrize("count", [1, 5, 64, 1000, 4100])

@@ -211,9 +211,10 @@ def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None
     else:
         t = self.clone() if copy else self
     if t.is_cuda and stream != -1:
-        _hand_over(t.device, 0 if stream in (None, 1) else stream)
+        _hand_over(t, 0 if stream in (None, 1) else stream)
+    lent = t.is_cuda and stream not in (None, 1, -1)
     return dlpack_from_storage(t.untyped_storage(), t.dtype, tuple(t.shape), t.stride(), t.storage_offset(),
-                               max_version is not None and max_version[0] >= 1, bool(copy), stream not in (None, 1, -1))
+                               max_version is not None and max_version[0] >= 1, bool(copy), lent)
 
 
 def _moved(t, dl_device, copy):
@@ -233,11 +234,14 @@ def __dlpack_device__(self):
     return (2, self.device.index) if self.is_cuda else (1, 0)
 
 
-def _hand_over(device, address):
-    """Let the consumer's stream wait for the work that makes the values."""
+def _hand_over(t, address):
+    """Let the consumer's stream wait for the work that makes the values; memory of others waits for the default one."""
     from cygrad.cuda import Stream, current_stream
 
-    Stream(device, stream_ptr=address).wait_stream(current_stream(device))
+    stream = Stream(t.device, stream_ptr=address)
+    stream.wait_stream(current_stream(t.device))
+    if not address:
+        t.record_stream(stream)
 
 
 def _cuda_array(self):

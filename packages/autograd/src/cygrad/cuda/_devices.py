@@ -254,6 +254,7 @@ class _Runtime:
     @staticmethod
     def cudaProfilerStart() -> int:
         """Let a profiler that runs beside begin."""
+        synchronize()                      # the driver wants a device that is in use
         return _driver.call("cuProfilerStart")
 
     @staticmethod

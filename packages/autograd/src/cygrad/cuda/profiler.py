@@ -16,14 +16,19 @@ def init(output_file: str, flags: Any = None, output_mode: str = "key_value") ->
     raise NotImplementedError("profiler.init(): CUDA has no profiler of its own any more; run the program under one")
 
 
+def _check(code: int, what: str) -> None:
+    if code:
+        raise RuntimeError(f"torch.cuda.profiler.{what}(): CUDA refused it with error {code}")
+
+
 def start() -> None:
-    """Let the profiler begin."""
-    cudart().cudaProfilerStart()
+    """Let the profiler begin; RuntimeError where CUDA refuses it."""
+    _check(cudart().cudaProfilerStart(), "start")
 
 
 def stop() -> None:
-    """Let it end."""
-    cudart().cudaProfilerStop()
+    """Let it end; RuntimeError where CUDA refuses it."""
+    _check(cudart().cudaProfilerStop(), "stop")
 
 
 @contextmanager

@@ -150,9 +150,10 @@ cdef object dlpack_capsule(const Meta* m, Storage s, bint versioned, bint copied
         raise BufferError("the tensor's memory is read-only, which DLPack can say from version 1.0 on only: pass "
                           "max_version=(1, 0)")
     if lent:
-        loan = DLLoan.__new__(DLLoan)
         from cygrad.storage import cuda
-        loan.storage, loan.wait = s, cuda.extension().wait_for
+        wait = cuda.extension().wait_for
+        loan = DLLoan.__new__(DLLoan)
+        loan.storage, loan.wait = s, wait
         owner = loan
     if versioned:
         new = <CygDLVersioned*>malloc(sizeof(CygDLVersioned) + dims)
@@ -234,12 +235,18 @@ cdef class DLLease:
         self.streams.add(stream)
 
     def __dealloc__(self):
-        if self.device:
-            self.wait(self.device - 1, self.streams)
+        try:
+            if self.device:
+                self.wait(self.device - 1, self.streams)
+        finally:
+            self.give_back()
+
+    cdef int give_back(self) except -1:
         if self.old != NULL and self.old.deleter != NULL:
             self.old.deleter(self.old)
         if self.new != NULL and self.new.deleter != NULL:
             self.new.deleter(self.new)
+        return 0
 
 
 cdef object produce(object obj, object copy):

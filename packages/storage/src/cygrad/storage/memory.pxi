@@ -550,8 +550,7 @@ cdef class Storage:
             raise RuntimeError(f"an untyped storage holds bytes: an int is wanted, got {value!r} of type "
                                f"{builtin_type(value).__name__}")
         byte = value & 255
-        if self.readonly:
-            check_bytes_writable(self)
+        check_bytes_writable(self)
         if isinstance(index, slice):
             start, stop, step = index.indices(self.nbytes)
             if step != 1:

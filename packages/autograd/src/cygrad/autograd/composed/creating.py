@@ -72,7 +72,7 @@ def closed_range(start=0, end=None, step=1, *, out=None, dtype=None, layout=None
 
 @composed("function")
 def logspace(start, end, steps: int, base: float = 10.0, *, out=None, dtype=None, device=None, layout=None,
-             requires_grad: bool = False) -> Tensor:
+             requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
     """Powers of `base` with evenly spaced exponents.
 
     Parameters
@@ -99,11 +99,12 @@ def logspace(start, end, steps: int, base: float = 10.0, *, out=None, dtype=None
         raise RuntimeError(f"logspace(): number of steps must be non-negative, got {steps}")
     wide = _dtypes["complex128" if dtype.is_complex else "float64"]
     exponents = _core.linspace(start, end, steps, dtype=wide, layout=layout, device=device)
-    y = _core.pow(base, exponents).to(dtype).requires_grad_(requires_grad)
+    y = _core.pow(base, exponents).to(dtype)
+    y = (y.pin_memory() if pin_memory else y).requires_grad_(requires_grad)
     return y if out is None else _core.deliver(y, out)
 
 
-def indices(function: str, row, col, offset, dtype, device, layout, below: bool) -> Tensor:
+def indices(function: str, row, col, offset, dtype, device, layout, below: bool, pin_memory: bool) -> Tensor:
     """(2, n): rows and columns of the entries of a triangle, row by row."""
     row, col, offset = int_arg(row, function, "row"), int_arg(col, function, "col"), int_arg(offset, function, "offset")
     for name, n in (("row", row), ("col", col)):
@@ -112,11 +113,13 @@ def indices(function: str, row, col, offset, dtype, device, layout, below: bool)
     distance = _core.arange(col, layout=layout, device=device) - _core.arange(row, device=device).unsqueeze(1)
     inside = distance <= offset if below else distance >= offset
     found = inside.nonzero().t().contiguous()
-    return found if dtype is None else found.to(dtype)
+    found = found if dtype is None else found.to(dtype)
+    return found.pin_memory() if pin_memory else found
 
 
 @composed("function")
-def tril_indices(row: int, col: int, offset: int = 0, *, dtype=None, device=None, layout=None) -> Tensor:
+def tril_indices(row: int, col: int, offset: int = 0, *, dtype=None, device=None, layout=None,
+                 pin_memory: bool = False) -> Tensor:
     """Where the entries of the lower triangle of a (row, col) matrix are: (2, n), rows and columns, row by row.
 
     Parameters
@@ -127,11 +130,12 @@ def tril_indices(row: int, col: int, offset: int = 0, *, dtype=None, device=None
     dtype : dtype, optional
         Default: int64.
     """
-    return indices("tril_indices", row, col, offset, dtype, device, layout, True)
+    return indices("tril_indices", row, col, offset, dtype, device, layout, True, pin_memory)
 
 
 @composed("function")
-def triu_indices(row: int, col: int, offset: int = 0, *, dtype=None, device=None, layout=None) -> Tensor:
+def triu_indices(row: int, col: int, offset: int = 0, *, dtype=None, device=None, layout=None,
+                 pin_memory: bool = False) -> Tensor:
     """Where the entries of the upper triangle of a (row, col) matrix are: (2, n), rows and columns, row by row.
 
     Parameters
@@ -142,14 +146,16 @@ def triu_indices(row: int, col: int, offset: int = 0, *, dtype=None, device=None
     dtype : dtype, optional
         Default: int64.
     """
-    return indices("triu_indices", row, col, offset, dtype, device, layout, False)
+    return indices("triu_indices", row, col, offset, dtype, device, layout, False, pin_memory)
 
 
 @composed("function")
-def scalar_tensor(s, *, dtype=None, device=None, layout=None, requires_grad: bool = False) -> Tensor:
+def scalar_tensor(s, *, dtype=None, device=None, layout=None, requires_grad: bool = False,
+                  pin_memory: bool = False) -> Tensor:
     """A number as a tensor without dimensions, of the default dtype unless another is given."""
     dtype = _core.get_default_dtype() if dtype is None else dtype
-    return _core.full((), s, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
+    return _core.full((), s, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad,
+                      pin_memory=pin_memory)
 
 
 @composed("function")

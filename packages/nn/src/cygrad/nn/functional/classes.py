@@ -87,15 +87,22 @@ class _ClassTargets:
         ignored = self.safe == self.ignore_index
         self.keep = ~ignored
         self.safe = self.safe.masked_fill(ignored, 0)
-        _check_bounds(self.safe, self.classes, self.ignore_index)
+
+    def _gathered(self, scores: Tensor) -> Tensor | None:
+        try:
+            return scores.gather(self.dim, self.safe.unsqueeze(self.dim))
+        except RuntimeError:
+            return None
 
     def pick(self, scores: Tensor) -> Tensor:
         """The score of each target. Targets are read once, by `gather`, unless it finds some out of range."""
-        try:
-            picked = scores.gather(self.dim, self.safe.unsqueeze(self.dim))
-        except RuntimeError:
+        picked = self._gathered(scores)
+        if picked is None and self.keep is None:
             self._leave_out_ignored()
-            picked = scores.gather(self.dim, self.safe.unsqueeze(self.dim))
+            picked = self._gathered(scores)
+        if picked is None:
+            _check_bounds(self.safe, self.classes, self.ignore_index)
+            picked = scores.gather(self.dim, self.safe.unsqueeze(self.dim))  # what else is wrong says so itself
         if self.weight is not None:
             self.weights = self.weight.index_select(0, self.safe.reshape(-1)).reshape(self.safe.shape)
         if self.keep is not None:

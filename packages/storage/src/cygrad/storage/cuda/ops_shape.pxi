@@ -32,7 +32,7 @@ cdef Storage brought(Meta* y, Meta* near, int device):
     meta_place(y, device)
     s = allocate(y)
     if y.numel:
-        move_block_now(y, near, CYG_TO_DEVICE)
+        send_small(y, near)
     return s
 
 

@@ -2,6 +2,9 @@
 #include "runtime.h"
 
 #include <cstring>
+#ifndef CYG_HOST
+#include <dlfcn.h>
+#endif
 #include <memory>
 
 #include "allocator.cuh"
@@ -46,7 +49,24 @@ int set_current(int device) {
 #endif
 }
 
-/* A device made current for one call of CUDA; then the one that was. */
+/* Whether somebody uses a device: to make another one current would cost it a context, some 500 MB. */
+bool has_context(int device) {
+#ifdef CYG_HOST
+    (void)device;
+    return true;
+#else
+    typedef int (*State)(int device, unsigned* flags, int* active);          /* of cuda.h */
+    static const State state = [] {
+        void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+        return driver ? reinterpret_cast<State>(dlsym(driver, "cuDevicePrimaryCtxGetState")) : nullptr;
+    }();
+    unsigned flags;
+    int active = 0;
+    return state && state(device, &flags, &active) == 0 && active;
+#endif
+}
+
+/* A device made current for one call of CUDA; then the one that was, for other libraries in this thread. */
 struct On {
     int before = -1, failed = 0;
     explicit On(int device) {
@@ -59,7 +79,7 @@ struct On {
         if (before == device) before = -1;
     }
     ~On() {
-        if (before >= 0) set_current(before);
+        if (before >= 0 && has_context(before)) set_current(before);
     }
 };
 
@@ -68,6 +88,15 @@ struct On {
 #ifndef CYG_HOST
 
 namespace {
+
+/* The device for what belongs to none: the chosen one, unless it is not in use and another one is. */
+int used_device() {
+    int count = 0;
+    if (has_context(chosen.device) || cudaGetDeviceCount(&count) != cudaSuccess) return chosen.device;
+    for (int device = 0; device < count; device++)
+        if (has_context(device)) return device;
+    return chosen.device;
+}
 
 /* An error that a call reports is not left behind for the next one to find. */
 int told(cudaError_t code) {
@@ -137,14 +166,14 @@ int cyg_rt_free_bytes(int device, int64_t* free_bytes, int64_t* total) {
 }
 
 int cyg_rt_pinned(int64_t nbytes, void** p) {
-    On on(chosen.device);                    /* a context of another device costs its memory */
+    On on(used_device());
     return on.failed ? on.failed : told(cudaHostAlloc(p, nbytes, cudaHostAllocPortable));
 }
 int cyg_rt_unpin(void* p) { return told(cudaFreeHost(p)); }
 
 int cyg_rt_is_pinned(const void* p) {
     cudaPointerAttributes found;
-    On on(chosen.device);
+    On on(used_device());
     return !on.failed && told(cudaPointerGetAttributes(&found, p)) == 0 && found.type == cudaMemoryTypeHost;
 }
 

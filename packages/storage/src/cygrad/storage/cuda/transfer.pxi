@@ -35,8 +35,8 @@ cdef bint alike(const Meta* a, const Meta* b) noexcept:
 
 
 cdef int move_block(Meta* to, Meta* source, int direction) except -1:
-    """The bytes of one dense block to another; the device's work of its stream goes first. Pageable memory has been read when the
-    call returns. Where copies may go on, those of page-locked memory of ours do: it is kept until they are done."""
+    """The bytes of one dense block to another; the device's work of its stream goes first. Where copies may go on, those of
+    page-locked memory of ours do: it is kept until they are done."""
     cdef int device = to.device if to.device else source.device, code
     cdef int source_device = source.device if source.device else to.device
     cdef int64_t nbytes = source.numel * ITEMSIZE[source.dtype]
@@ -45,14 +45,29 @@ cdef int move_block(Meta* to, Meta* source, int direction) except -1:
     cdef bint wait
     if direction != CYG_ON_DEVICES and ops.copies_go_on():
         pinned = pinned_around(source.data if direction == CYG_TO_DEVICE else to.data)
+    wait = pinned is None
     enter(device, &stream)
-    wait = pinned is None and (direction != CYG_TO_DEVICE or cyg_rt_is_pinned(source.data))
     with nogil:
         code = cyg_rt_copy(to.data, source.data, nbytes, direction, device - 1, source_device - 1, stream)
         if code == 0 and wait:
             code = cyg_rt_stream_synchronize(device - 1, stream)
     check(code, "copying between devices")
-    return 0 if pinned is None else mark_pinned(pinned, device - 1, stream)
+    return 0 if wait else mark_pinned(pinned, device - 1, stream)
+
+
+cdef int send_small(Meta* to, Meta* source) except -1:
+    """The bytes of a dense block of the CPU to a device, without waiting for it, by page-locked memory. For values that an operation
+    made: whoever copies a tensor relies on its being there when the copy returns, on whatever stream."""
+    cdef int64_t nbytes = source.numel * ITEMSIZE[source.dtype]
+    cdef Storage stage
+    cdef void* stream
+    if nbytes > SIZE_OF_STEPS:
+        return move_block_now(to, source, CYG_TO_DEVICE)
+    stage = pinned_storage(nbytes)
+    memcpy(stage.ptr, source.data, nbytes)
+    enter(to.device, &stream)
+    check(cyg_rt_copy(to.data, stage.ptr, nbytes, CYG_TO_DEVICE, to.device - 1, to.device - 1, stream), "copying to a device")
+    return mark_pinned(pinned_around(stage.ptr), to.device - 1, stream)
 
 
 cdef int move_memory(int to_device, void* to, int device, const void* source, int64_t nbytes) except -1:
