@@ -241,6 +241,7 @@ def test_events_say_where_they_are():
             call()
 
 
+@pytest.mark.usefixtures("two_devices")
 def test_a_chosen_stream_makes_its_device_current():
     s = cuda.Stream(1)
     cuda.set_stream(s)
@@ -285,6 +286,7 @@ def test_page_locked_memory_is_counted():
     cuda.reset_accumulated_host_memory_stats()
 
 
+@pytest.mark.usefixtures("two_devices")
 def test_a_limit_is_in_the_message():
     try:
         assert cuda.get_per_process_memory_fraction() == 1.0
@@ -300,6 +302,7 @@ def test_a_limit_is_in_the_message():
             cuda.set_per_process_memory_fraction(wrong)
 
 
+@pytest.mark.usefixtures("two_devices")
 def test_memory_for_other_libraries():
     before = cuda.memory_allocated(1)
     s = cuda.Stream(1)
