@@ -1,6 +1,6 @@
 // The table of pointwise kernels, filled from the groups that opgen prints.
 #include "rows.cuh"
-#include "row_groups.h"
+#include "cuda_row_groups.h"
 
 #define DECLARE(group) extern "C" const Row cyg_rows_##group[];
 CYG_ROW_GROUPS(DECLARE)

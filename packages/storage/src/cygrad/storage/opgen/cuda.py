@@ -159,6 +159,6 @@ def write_cuda(out_dir):
     check(rows)
     found = kernels(rows)
     out = Path(out_dir)
-    return [write_if_changed(out / "row_groups.h", index_text(found)),
+    return [write_if_changed(out / "cuda_row_groups.h", index_text(found)),
             *(write_if_changed(out / f"cuda_{g}_rows.h", group_text(rows, found, g)) for g in LOOPS),
             write_if_changed(out / "cuda_complex_rows.h", complex_text(rows, found))]
