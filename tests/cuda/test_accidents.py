@@ -93,3 +93,50 @@ def test_streams_of_another_device_are_refused():
     x = cygrad.ones(3, device="cuda:0")
     with pytest.raises(RuntimeError, match="cuda:1"):
         x.record_stream(cygrad.cuda.Stream("cuda:1"))
+
+
+def test_spread_of_what_is_not_finite():
+    inf, nan = float("inf"), float("nan")
+    for values in ([0.0, inf, 1.0], [0.0] * 40000 + [inf], [0.0, 1e200, 1.0], [nan, 1.0], [3.0, 3.0]):
+        near = cygrad.tensor(values, dtype=cygrad.float64)
+        for call in (cygrad.var, cygrad.std, lambda x: x.view(1, -1).var(1)[0]):
+            cygrad.testing.assert_close(call(near.cuda()).cpu(), call(near), equal_nan=True)
+
+
+def test_numbers_of_the_cpu_inside_vmap():
+    x, mask = cygrad.randn(4, 5), cygrad.tensor([True, False, True, True, False])
+    targets = cygrad.tensor([0, -100, 1, 2])
+
+    def filled(a):
+        return (a.masked_fill(mask.to(a.device), 0) * cygrad.tensor(2.0, device="cpu")).pow(2).sum()
+
+    def loss(a, t):
+        return cygrad.nn.functional.cross_entropy(a[None], t[None], reduction="sum")
+
+    for call in (lambda x, t: cygrad.func.vmap(cygrad.func.grad(filled))(x),
+                 lambda x, t: cygrad.func.vmap(cygrad.func.grad(loss))(x, t)):  # fmt: skip
+        cygrad.testing.assert_close(call(x.cuda(), targets.cuda()).cpu(), call(x, targets), equal_nan=True)
+
+
+def test_a_default_device_leaves_tensors_of_the_cpu_alone():
+    x = cygrad.randn(1, 1, 4, 4)
+    data = cygrad.utils.data.TensorDataset(cygrad.arange(6))
+    with cygrad.device("cuda"):
+        assert cygrad.frombuffer(bytearray(4), dtype=cygrad.uint8).is_cpu
+        assert cygrad.default_generator.get_state().is_cpu
+        assert cygrad.nn.functional.interpolate(x, scale_factor=2).is_cpu
+        assert cygrad.nn.functional.pad(x, (1, 1, 1, 1), mode="reflect").is_cpu
+        assert cygrad.nn.init.trunc_normal_(cygrad.empty(3, 3, device="cpu")).is_cpu
+        batches = cygrad.utils.data.DataLoader(data, 2)
+        assert [b[0].tolist() for b in batches] == [[0, 1], [2, 3], [4, 5]]
+
+
+def test_complex_numbers_through_indices():
+    index, v = cygrad.zeros(3, dtype=cygrad.int64), cygrad.tensor([1 + 1j, 5, 2j])
+    for device in ("cpu", "cuda"):
+        i, w = index.to(device), v.to(device)
+        for mode in ("amax", "amin"):
+            with pytest.raises(NotImplementedError, match="scatter_reduce is not implemented for complex64"):
+                cygrad.zeros(2, dtype=cygrad.complex64, device=device).scatter_reduce(0, i, w, mode)
+        mean = cygrad.zeros(2, dtype=cygrad.complex64, device=device).scatter_reduce(0, i, w, "mean")
+        cygrad.testing.assert_close(mean.cpu(), cygrad.tensor([1.5 + 0.75j, 0]))

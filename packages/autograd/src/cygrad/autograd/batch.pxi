@@ -277,10 +277,12 @@ cdef Tensor bare(Tensor x):
     return y
 
 
-cdef Tensor aligned(Tensor x, Batch over, int rank):
-    """x as an operand that broadcasts beside others of `over`: as it is when it is the same in all examples."""
+cdef Tensor aligned(Tensor x, Batch over, int rank, bint away):
+    """x as an operand that broadcasts beside others of `over`, `away`: of a device: as it is when it is the same in all examples."""
     if not x.flags & BATCHED:
         return bare(x)
+    if away and x.m.ndim == 0 and x.m.device == 0 and examples(batch_of(x)) and all_alike(x):
+        return example(x, batch_of(x), 0)          # a number of the CPU may stand beside a device's tensors, one of many may not
     return front(x, over, rank)
 
 

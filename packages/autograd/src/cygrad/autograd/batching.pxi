@@ -12,7 +12,7 @@ cdef Tensor pointwise_batched(const OpInfo* o, int code, int nin, Tensor a, Tens
     cdef int64_t sizes[MAXDIM]
     cdef int64_t full[MAXDIM]
     cdef Tensor y, before, place, seen
-    cdef bint recorded
+    cdef bint recorded, away = a.m.device or (nin > 1 and b.m.device) or (nin > 2 and c.m.device)
     cdef Tensor ta, tb = None, tc = None
     cdef int64_t began = op_began()
     ms[1] = &a.m
@@ -22,13 +22,13 @@ cdef Tensor pointwise_batched(const OpInfo* o, int code, int nin, Tensor a, Tens
         nd = broadcast_shapes(ms + 1, nin, sizes)
     except RuntimeError as e:
         raise RuntimeError(f"{o.name.decode().lower()}: {e}") from None
-    ta = operand(o, 0, aligned(a, over, nd), code)
+    ta = operand(o, 0, aligned(a, over, nd, away), code)
     ms[1] = &ta.m
     if nin > 1:
-        tb = operand(o, 1, aligned(b, over, nd), code)
+        tb = operand(o, 1, aligned(b, over, nd, away), code)
         ms[2] = &tb.m
     if nin > 2:
-        tc = operand(o, 2, aligned(c, over, nd), code)
+        tc = operand(o, 2, aligned(c, over, nd, away), code)
         ms[3] = &tc.m
     if o.guard:
         check_guards(o, code, a, b, c, tb, elements(nd, sizes))
@@ -68,12 +68,15 @@ cdef Tensor fused_batched(int kid, int nin, Tensor a, Tensor b, Tensor c, Tensor
     cdef Batch over = joint_of((a, b, c, d))
     cdef list given = []
     cdef int rank = 0
+    cdef bint away = False
     cdef Tensor t, y
     for t in (a, b, c, d):
-        if t is not None and t.m.ndim > rank:
-            rank = t.m.ndim
+        if t is not None:
+            away = away or t.m.device != 0
+            if t.m.ndim > rank:
+                rank = t.m.ndim
     for t in (a, b, c, d):
-        given.append(None if t is None else aligned(t, over, rank))
+        given.append(None if t is None else aligned(t, over, rank, away))
     y = fused(kid, nin, <Tensor>given[0], <Tensor>given[1], <Tensor>given[2], <Tensor>given[3], masks, attr)
     return None if y is None else under(y, over, 0)
 
@@ -506,7 +509,7 @@ cdef int batch_copy_into(Tensor x, Tensor src) except -1:
     if src.m.ndim > x.m.ndim or not expandable(src.m.sizes, src.m.ndim, &x.m):
         x, src = first_of(x), first_of(src)
         ops.copy_into(&x.m, &src.m)                          # raises
-    src = aligned(src, over, x.m.ndim)
+    src = aligned(src, over, x.m.ndim, False)
     ops.copy_into(&to.m, &src.m)
     return 0
 

@@ -341,7 +341,7 @@ def frombuffer(buffer, *, dtype=REQUIRED, count=-1, offset=0, requires_grad=Fals
     d.v[0] = elements
     meta_contig(&y.m, 1, d.v, code)
     y.m.data = y.mem.ptr
-    return finish_new(y, on)
+    return finish_new(y, on & 1)               # over memory of the CPU, whatever the default device
 
 
 # ---- filled tensors --------------------------------------------------------------------------------------------------

@@ -299,7 +299,8 @@ def trunc_normal_(
 
 
 def _rejected_normal(tensor: Tensor, mean: float, std: float, a: float, b: float, generator: Any) -> Tensor:
-    low, high = (cygrad.tensor(bound, dtype=tensor.dtype) for bound in (a, b))  # as the dtype has them
+    # The bounds, as the dtype has them.
+    low, high = (cygrad.tensor(bound, dtype=tensor.dtype, device=tensor.device) for bound in (a, b))
     tensor.normal_(mean, std, generator=generator)
     while (outside := (tensor < low) | (tensor > high)).any():
         again = cygrad.empty_like(tensor, requires_grad=False).normal_(mean, std, generator=generator)

@@ -85,7 +85,7 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
             return None
         if not 0 <= min(indices) <= max(indices) < len(self):
             return None
-        index = cygrad.tensor(indices)
+        index = cygrad.tensor(indices, device="cpu")  # which indexes tensors anywhere
         return [tensor.index_select(0, index) for tensor in self.tensors]
 
 

@@ -240,6 +240,8 @@ cdef int join_into(Reach run, str op, Meta* x, int64_t dim, Meta* index, Meta* v
     cdef Meta held, ready, other, dense
     cdef Storage keep, keep_ready, keep_other, keep_dense
     check_writable(op, x)
+    if is_complex(x.dtype) and (mode == LEAST or mode == MOST):
+        no_kernel(op, x.dtype)
     memset(&held, 0, sizeof(Meta))
     memset(&ready, 0, sizeof(Meta))
     memset(&other, 0, sizeof(Meta))
@@ -303,7 +305,7 @@ cdef int take_mean(Reach run, Meta* x, int64_t dim, Meta* index, bint include_se
         run_row(K_MAXIMUM, INT64, operands, 3, NULL)
         keep_divisor = op_clone(&divisor, &count, x.dtype, True)
         operands[0], operands[1], operands[2] = x, x, &divisor
-        run_row(K_DIV if is_float(x.dtype) else K_DIV_FLOOR, x.dtype, operands, 3, NULL)
+        run_row(K_DIV if is_float(x.dtype) or is_complex(x.dtype) else K_DIV_FLOOR, x.dtype, operands, 3, NULL)
     finally:
         meta_clear(&count)
         meta_clear(&unit)

@@ -121,8 +121,8 @@ template <class T> struct Variance {
         a.n += b.n;
     }
     CYG_IN void put(const Acc& a, int64_t n, const FoldOut& out, int64_t place) const {
-        const double apart = cyg_max<double>(0, a.squares - a.sum * (a.sum / a.n));
-        const double left = (double)n - out.attr, y = (a.squares != a.squares ? a.squares : apart) / (left > 0 ? left : 0);
+        const double apart = a.squares - a.sum * (a.sum / a.n);
+        const double left = (double)n - out.attr, y = (apart > 0 || apart != apart ? apart : 0) / (left > 0 ? left : 0);
         store_as(out.code, out.y + place * c_size(out.code), root ? sqrt(y) : y);
     }
 };
