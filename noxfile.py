@@ -25,7 +25,10 @@ COMPILED = (
     "cygrad.autograd._core",
     "cygrad.optim._step",
 )
-ISA_TESTS = ("tests/ops", "tests/storage", "tests/nn")         # of what calls kernels; `nox -s isa` runs everything
+# Of what calls kernels; `nox -s isa` runs everything.
+NN_KERNELS = ("attention_kernels", "layers", "layouts_of_results", "losses", "module_parity", "optim", "pool_integers",
+              "recurrent", "recurrent_steps", "sliding", "windows_of_all_sizes")  # fmt: skip
+ISA_TESTS = ("tests/ops", "tests/storage", *(f"tests/nn/test_{name}.py" for name in NN_KERNELS))
 
 # A waiting OpenMP thread sleeps instead of spinning: on a busy machine the difference is a factor of 30.
 PASSIVE = {"OMP_WAIT_POLICY": "passive"}
