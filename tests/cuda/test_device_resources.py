@@ -48,9 +48,8 @@ def test_registers_and_spills(source, tmp_path):
         )
         found[readable(name)] = int(registers), int(spilled)
     assert found, report
-    assert source == "optim" or set(re.findall(r"(\d+) bytes stack frame", report)) == {"0"}, (
-        "arrays that are no registers"
-    )
+    frames = map(int, re.findall(r"(\d+) bytes stack frame", report))
+    assert source == "optim" or max(frames) <= 8, "arrays that are no registers"      # 8: what is spilled
     assert {name: spilled for name, (_, spilled) in found.items() if spilled > 8} == {}
     for name, most in TABLE[source].items():
         assert found[name][0] <= most, f"{name}: {found[name][0]} registers, {most} are recorded"
