@@ -3,6 +3,7 @@
 import pytest
 
 import cygrad
+from cygrad.storage import cuda as devices
 
 pytestmark = pytest.mark.usefixtures("any_devices")
 N = 1 << 16
@@ -88,8 +89,18 @@ def test_memory_of_a_stream_that_the_default_one_reads():
     assert held == [1, 0] and later.tolist() == [0]
 
 
-def test_a_stream_beside_a_copy_on_the_cpu():
-    x, s = ones(), cygrad.cuda.Stream()
+def test_a_stream_beside_a_copy_on_the_cpu(monkeypatch):
+    """The copy is of no device, so that none is waited for when it goes."""
+    x, s, real, waits = ones(), cygrad.cuda.Stream(), devices.extension(), []
+
+    class Spied:
+        wait_for = staticmethod(lambda *given: waits.append(given))
+
+        def __getattr__(self, name):
+            return getattr(real, name)
+
+    monkeypatch.setattr(devices, "extension", Spied)
     y = cygrad.from_dlpack(x.__dlpack__(stream=s.cuda_stream, dl_device=(1, 0)))
     assert y.is_cpu and y.tolist() == [1] * N
     del y
+    assert waits == []
